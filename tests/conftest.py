@@ -101,6 +101,12 @@ def _skip(reason: str) -> None:
     pytest.skip(reason)
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run async tests with asyncio, as Textual does."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let all machines of a session share one cache, because reading a plugin's parameters needs a process."""

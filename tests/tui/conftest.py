@@ -3,15 +3,17 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
+from tests.tui.piloting import open_app
 from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
 from tests.unit.tui.recorded import Recorded
 
@@ -81,6 +83,13 @@ def running(machine: Machine) -> Iterator[Recorded]:
     yield run
     run.store.close()
     shutil.rmtree(run.folder.path)
+
+
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    """Start the application on the runs of the module."""
+    async with open_app() as pilot:
+        yield pilot
 
 
 @pytest.fixture

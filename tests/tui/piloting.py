@@ -1,9 +1,10 @@
-"""Helpers that drive screens with keys from ordinary tests, and wait for conditions."""
+"""Start applications and screens in tests, drive them with keys, and wait for conditions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from textual.app import App
 from textual.events import Key
@@ -20,7 +21,6 @@ from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from tests.tools.tiers import long_values
 
-Result = TypeVar("Result")
 _KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}
 SIZES = [(80, 24), *long_values([(200, 50), (20, 5), (250, 70)])]
 
@@ -39,39 +39,37 @@ class ScreenApp(OrderedKeysApp):
         self.push_screen(self.shown, self.results.append)
 
 
-def play_app(
-    scenario: Callable[[Pilot[None]], Awaitable[Any]],
+@asynccontextmanager
+async def open_app(
     *,
     size: tuple[int, int] = (120, 40),
     attacks_folder: Path | None = None,
     watched: RunFolder | None = None,
     with_toasts: bool = False,
-) -> None:
-    """Play `scenario` on the application once the main screen has shown the state of the machine.
+) -> AsyncIterator[Pilot[None]]:
+    """Start the application, and wait until the main screen has shown the state of the machine.
 
     Notifications are only on the screen `with_toasts`.
     """
-
-    async def play() -> None:
-        app = HarnessApp(attacks_folder=attacks_folder, watched=watched)
-        async with app.run_test(size=size, notifications=with_toasts) as pilot:
-            await until(pilot, lambda: app._overview is not None and app.main.is_mounted)
-            await scenario(pilot)
-
-    asyncio.run(play())
+    app = HarnessApp(attacks_folder=attacks_folder, watched=watched)
+    async with app.run_test(size=size, notifications=with_toasts) as pilot:
+        await until(pilot, lambda: app._overview is not None and app.main.is_mounted)
+        yield pilot
 
 
-def play_screen(
-    screen: Screen[Any], scenario: Callable[[Pilot[None]], Awaitable[Result]], *, size: tuple[int, int] = (80, 24)
-) -> Result:
-    """Play `scenario` on an application that shows `screen`, and return its result."""
+@asynccontextmanager
+async def open_screen(screen: Screen[Any], *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """Start an application that shows `screen`."""
+    async with ScreenApp(screen).run_test(size=size) as pilot:
+        yield pilot
 
-    async def play() -> Result:
-        app = ScreenApp(screen)
-        async with app.run_test(size=size) as pilot:
-            return await scenario(pilot)
 
-    return asyncio.run(play())
+@asynccontextmanager
+async def open_run(folder: RunFolder, *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """Start an application that shows the screen of a run, and wait for its first snapshot."""
+    async with open_screen(RunScreen(folder), size=size) as pilot:
+        await until(pilot, lambda: "guesses" in text_of(pilot, "#details-text"))
+        yield pilot
 
 
 def burst(pilot: Pilot[None], *keys: str) -> None:
@@ -152,15 +150,3 @@ async def on_page(pilot: Pilot[None], number: int) -> None:
     screen = pilot.app.screen
     assert isinstance(screen, MainScreen)
     await until(pilot, lambda: screen._tab == list(TABS)[number - 1])
-
-
-def watch(
-    folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
-) -> Any:
-    """Play `scenario` on the screen of a run once it has shown a snapshot."""
-
-    async def after_first_snapshot(pilot: Pilot[None]) -> Any:
-        await until(pilot, lambda: "guesses" in text_of(pilot, "#details-text"))
-        return await scenario(pilot)
-
-    return play_screen(RunScreen(folder), after_first_snapshot, size=size)

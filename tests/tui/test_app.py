@@ -24,17 +24,7 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
-from tests.tui.piloting import (
-    burst,
-    notifications,
-    on_page,
-    play_app,
-    rows_of,
-    screen_text,
-    table_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import burst, notifications, on_page, open_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stored import stored_run
 
 
@@ -54,73 +44,58 @@ async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
 # The keys and the list of actions.
 
 
-def test_the_keys_of_each_page_are_listed_in_groups() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        helps = {1: ("f1", "All runs of attacks"), 4: ("question_mark", "All tunings on this machine")}
-        for number, (key, words) in helps.items():
-            await on_page(pilot, number)
-            await dialog_of(pilot, key)
-            await until(pilot, lambda words=words: words in screen_text(pilot.app))
-            for group in ("This screen", "Pages", "Everywhere", "Movement"):
-                assert f"group {group}" in table_of(pilot, "entries").keys
-            await pilot.press(key)
-            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-
-    play_app(scenario)
-
-
-def test_the_list_of_actions_has_every_key_and_one_quit() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 1)
-        entries = entries_of(pilot.app.screen)
-        names = [entry.name for entry in entries]
-        assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom"} <= set(names)
-        assert TABS.keys() <= set(names)
-        assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
-        assert names.count("Quit") == 1 and all(entry.key for entry in entries)
-        await dialog_of(pilot, "ctrl+p")
-        shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
-        assert shown.count("Quit") == 1
-
-    play_app(scenario)
-
-
-def test_typed_words_choose_an_action_and_enter_runs_it() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await dialog_of(pilot, "ctrl+p")
-        await pilot.press(*"next column")
-        await until(pilot, lambda: table_of(pilot, "entries").row_count == 2)
-        await pilot.press("enter")
+async def test_the_keys_of_each_page_are_listed_in_groups(pilot: Pilot[None]) -> None:
+    helps = {1: ("f1", "All runs of attacks"), 4: ("question_mark", "All tunings on this machine")}
+    for number, (key, words) in helps.items():
+        await on_page(pilot, number)
+        await dialog_of(pilot, key)
+        await until(pilot, lambda words=words: words in screen_text(pilot.app))
+        for group in ("This screen", "Pages", "Everywhere", "Movement"):
+            assert f"group {group}" in table_of(pilot, "entries").keys
+        await pilot.press(key)
         await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-        await until(pilot, lambda: "Recall@100 ▼" in screen_text(pilot.app))
-
-    play_app(scenario)
 
 
-def test_letters_typed_with_the_key_of_the_list_are_its_search() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, "ctrl+p", *"theme", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
-        await until(pilot, lambda: "textual-light" in screen_text(pilot.app))
+async def test_the_list_of_actions_has_every_key_and_one_quit(pilot: Pilot[None]) -> None:
+    await on_page(pilot, 1)
+    entries = entries_of(pilot.app.screen)
+    names = [entry.name for entry in entries]
+    assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom"} <= set(names)
+    assert TABS.keys() <= set(names)
+    assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
+    assert names.count("Quit") == 1 and all(entry.key for entry in entries)
+    await dialog_of(pilot, "ctrl+p")
+    shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
+    assert shown.count("Quit") == 1
 
-    play_app(scenario)
+
+async def test_typed_words_choose_an_action_and_enter_runs_it(pilot: Pilot[None]) -> None:
+    await dialog_of(pilot, "ctrl+p")
+    await pilot.press(*"next column")
+    await until(pilot, lambda: table_of(pilot, "entries").row_count == 2)
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await until(pilot, lambda: "Recall@100 ▼" in screen_text(pilot.app))
 
 
-def test_a_chosen_key_of_the_dialog_is_run() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await dialog_of(pilot, "question_mark")
-        table = table_of(pilot, "entries")
-        number = next(key for key, cells in rows_of(table).items() if cells[0] == "Attacks")
-        table.move_to(number)
-        await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
+async def test_letters_typed_with_the_key_of_the_list_are_its_search(pilot: Pilot[None]) -> None:
+    burst(pilot, "ctrl+p", *"theme", "enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
+    await until(pilot, lambda: "textual-light" in screen_text(pilot.app))
 
-    play_app(scenario)
+
+async def test_a_chosen_key_of_the_dialog_is_run(pilot: Pilot[None]) -> None:
+    await dialog_of(pilot, "question_mark")
+    table = table_of(pilot, "entries")
+    number = next(key for key, cells in rows_of(table).items() if cells[0] == "Attacks")
+    table.move_to(number)
+    await pilot.press("enter")
+    await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), *long_values([(40, 12), (20, 5)])])
-def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         for number in range(1, 7):
             await on_page(pilot, number)
             await pilot.pause()
@@ -137,17 +112,12 @@ def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, in
             assert entries or size[0] < 20
             assert len("  ".join(expected[: len(entries) + 1])) > size[0] - 2 or entries == expected
 
-    play_app(scenario, size=size)
 
-
-def test_a_click_on_an_entry_of_the_footer_presses_its_key() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 6)
-        line = _footer_line(pilot)
-        await pilot.click(KeyFooter, offset=(line.index("Help"), 0))
-        await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen))
-
-    play_app(scenario)
+async def test_a_click_on_an_entry_of_the_footer_presses_its_key(pilot: Pilot[None]) -> None:
+    await on_page(pilot, 6)
+    line = _footer_line(pilot)
+    await pilot.click(KeyFooter, offset=(line.index("Help"), 0))
+    await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen))
 
 
 def _footer_line(pilot: Pilot[None]) -> str:
@@ -156,114 +126,96 @@ def _footer_line(pilot: Pilot[None]) -> str:
 
 
 @pytest.mark.slow
-def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        found = set()
+async def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder, pilot: Pilot[None]) -> None:
+    found = set()
 
-        def note(screen: Screen[object]) -> None:
-            active = screen.active_bindings.get("p")
-            if active is not None:
-                found.add(active.binding.description)
+    def note(screen: Screen[object]) -> None:
+        active = screen.active_bindings.get("p")
+        if active is not None:
+            found.add(active.binding.description)
 
-        for number in (2, 3, 6, 1):
-            await on_page(pilot, number)
-            note(pilot.app.screen)
-        table_of(pilot, "runs").move_to(finished.id)
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+    for number in (2, 3, 6, 1):
+        await on_page(pilot, number)
         note(pilot.app.screen)
-        assert found == {"Package"}
-        await pilot.press("p")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
+    table_of(pilot, "runs").move_to(finished.id)
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+    note(pilot.app.screen)
+    assert found == {"Package"}
+    await pilot.press("p")
+    await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
 
-    play_app(scenario)
 
-
-def test_a_click_on_a_tab_shows_its_page() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        line = next(line for line in screen_text(pilot.app).splitlines() if "2 Attacks" in line)
-        await pilot.click("#page-tabs", offset=(line.index("2 Attacks"), 0))
-        await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
-
-    play_app(scenario)
+async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
+    line = next(line for line in screen_text(pilot.app).splitlines() if "2 Attacks" in line)
+    await pilot.click("#page-tabs", offset=(line.index("2 Attacks"), 0))
+    await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
 
 
 # The round.
 
 
-def test_the_lists_follow_the_round_and_the_next_start_remembers_it(machine: Machine) -> None:
+async def test_the_lists_follow_the_round_and_the_next_start_remembers_it(machine: Machine) -> None:
     file = str(machine.folder / "round.toml")
-
-    async def choose(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        burst(pilot, *file, "enter")
-        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
-        await until(pilot, lambda: "round small" in screen_text(pilot.app))
-
-    async def again(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
-        assert "round small" in screen_text(pilot.app)
-        await on_page(pilot, 2)
-        assert title_of(pilot, "attack-list") == "Attacks · best on small"
-
     try:
-        play_app(choose)
+        async with open_app() as pilot:
+            await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
+            await pilot.press("b")
+            await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+            burst(pilot, *file, "enter")
+            await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+            await until(pilot, lambda: "round small" in screen_text(pilot.app))
         assert load_round_choice() == file
-        play_app(again)
+        async with open_app() as pilot:
+            await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+            assert "round small" in screen_text(pilot.app)
+            await on_page(pilot, 2)
+            assert title_of(pilot, "attack-list") == "Attacks · best on small"
     finally:
         save_round_choice(None)
 
 
-def test_typed_text_and_the_arrows_choose_from_one_list() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        field, table = pilot.app.screen.query_one(Input), table_of(pilot, "choices")
-        assert field.has_focus and table.key_under_cursor == ""
-        await pilot.press(*"satml")
-        await until(pilot, lambda: table.row_count and all("satml" in key for key in table.keys))
-        first = table.key_under_cursor
-        await pilot.press("down")
-        await until(pilot, lambda: table.key_under_cursor != first)
-        chosen = table.key_under_cursor
-        assert field.has_focus and field.value == "satml"
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-        assert load_round_choice() == chosen
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        assert table_of(pilot, "choices").key_under_cursor == chosen
-        await pilot.press(*"all rounds", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-        assert load_round_choice() is None
-
-    play_app(scenario)
+async def test_typed_text_and_the_arrows_choose_from_one_list(pilot: Pilot[None]) -> None:
+    await pilot.press("b")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    field, table = pilot.app.screen.query_one(Input), table_of(pilot, "choices")
+    assert field.has_focus and table.key_under_cursor == ""
+    await pilot.press(*"satml")
+    await until(pilot, lambda: table.row_count and all("satml" in key for key in table.keys))
+    first = table.key_under_cursor
+    await pilot.press("down")
+    await until(pilot, lambda: table.key_under_cursor != first)
+    chosen = table.key_under_cursor
+    assert field.has_focus and field.value == "satml"
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    assert load_round_choice() == chosen
+    await pilot.press("b")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    assert table_of(pilot, "choices").key_under_cursor == chosen
+    await pilot.press(*"all rounds", "enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    assert load_round_choice() is None
 
 
-def test_a_round_that_cannot_be_loaded_keeps_the_dialog() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        await pilot.press(*"[/no.toml", "enter")
-        await until(pilot, lambda: "[/no.toml" in str(pilot.app.screen.query_one("#problem").render()))
-        assert isinstance(pilot.app.screen, RoundDialog)
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-        assert load_round_choice() is None
-
-    play_app(scenario)
+async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]) -> None:
+    await pilot.press("b")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    await pilot.press(*"[/no.toml", "enter")
+    await until(pilot, lambda: "[/no.toml" in str(pilot.app.screen.query_one("#problem").render()))
+    assert isinstance(pilot.app.screen, RoundDialog)
+    await pilot.press("escape")
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    assert load_round_choice() is None
 
 
 # Screenshots, the log, the clipboard and errors.
 
 
 @pytest.mark.slow
-def test_screenshots_are_saved_as_svg_without_notifications(machine: Machine) -> None:
+async def test_screenshots_are_saved_as_svg_without_notifications(machine: Machine) -> None:
     folder = machine.folder / "state" / "screenshots"
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(with_toasts=True) as pilot:
         await pilot.press("f2")
         (svg,) = await until(pilot, lambda: list(folder.glob("*.svg")))
         await until(pilot, lambda: str(svg) in notifications(pilot))
@@ -277,53 +229,40 @@ def test_screenshots_are_saved_as_svg_without_notifications(machine: Machine) ->
         (svg,) = await until(pilot, lambda: list(folder.glob("*.svg")))
         assert "Saved" not in svg.read_text()
 
-    play_app(scenario, with_toasts=True)
 
-
-def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
         await pilot.press("f2")
         await until(pilot, lambda: "cannot be written" in notifications(pilot))
 
-    play_app(scenario)
 
-
-def test_the_log_has_the_start_and_errors_in_printable_text() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_log_has_the_start_and_errors_in_printable_text() -> None:
+    async with open_app() as pilot:
         pilot.app.notify("[/ \x1b[31m went wrong", severity="error", markup=False)
         await pilot.pause()
-
-    play_app(scenario)
     last = log_file().read_text().splitlines()[-2:]
     assert "INFO harness.tui.app: version" in last[0]
     assert "ERROR" in last[1] and "went wrong" in last[1] and last[1].isprintable()
 
 
-def test_a_notification_after_the_end_is_in_the_log() -> None:
+async def test_a_notification_after_the_end_is_in_the_log() -> None:
     apps: list[HarnessApp] = []
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         assert isinstance(pilot.app, HarnessApp)
         apps.append(pilot.app)
-
-    play_app(scenario)
     apps[0].notify("It did not stop.", severity="error")
     for handler in logging.getLogger("harness").handlers:
         handler.flush()
     assert "notification: It did not stop." in log_file().read_text()
 
 
-def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file" / "below"))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
-
-    play_app(scenario)
 
 
 def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +278,7 @@ def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch)
     assert "CRITICAL" in log and "Traceback (most recent call last)" in log and "RuntimeError: [/ an error" in log
 
 
-def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = tmp_path / "output"
     tmux = tmp_path / "bin" / "tmux"
     tmux.parent.mkdir()
@@ -348,11 +287,8 @@ def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch
     tmux.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmux.parent), prepend=":")
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         pilot.app.copy_to_clipboard("a run [/ \ud800")
-
-    play_app(scenario)
     assert result.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
 
 

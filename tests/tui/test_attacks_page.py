@@ -20,7 +20,7 @@ from tests.tui.piloting import (
     drawn_cursor,
     notifications,
     on_page,
-    play_app,
+    open_app,
     rows_of,
     screen_text,
     table_of,
@@ -71,19 +71,17 @@ async def found(pilot: Pilot[None], name: str) -> str:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_attacks_are_listed_at_any_size(plugins: Path, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_attacks_are_listed_at_any_size(plugins: Path, size: tuple[int, int]) -> None:
+    async with open_app(size=size, attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
         names = {cells[0] for cells in rows_of(attacks(pilot)).values()}
         assert {"broken", "draws", "baseline", "greedy", "lookup (control)"} <= names
         await until(pilot, lambda: "draws" in drawn_cursor(pilot, attacks(pilot)))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
-    play_app(scenario, size=size, attacks_folder=plugins)
 
-
-def test_a_broken_attack_is_a_row_with_its_error_and_has_no_form(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_broken_attack_is_a_row_with_its_error_and_has_no_form(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         key = await chosen(pilot, "broken")
         summary = rows_of(attacks(pilot))[key][-1]
         assert summary.startswith("broken: ") and summary.isprintable()
@@ -92,50 +90,40 @@ def test_a_broken_attack_is_a_row_with_its_error_and_has_no_form(plugins: Path) 
         await until(pilot, lambda: notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
 
-    play_app(scenario, attacks_folder=plugins)
 
-
-def test_the_chosen_attack_is_described_with_its_source(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_chosen_attack_is_described_with_its_source(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
         await until(pilot, lambda: "Draws per example." in text_of(pilot, "#about-text"))
         await until(pilot, lambda: "draws.py · " in title_of(pilot, "source"))
         assert "class Draws" in text_of(pilot, "#source-text")
 
-    play_app(scenario, attacks_folder=plugins)
 
-
-def test_results_and_versions_of_its_runs_are_part_of_the_description(plugins: Path, machine: Machine) -> None:
+async def test_results_and_versions_of_its_runs_are_part_of_the_description(plugins: Path, machine: Machine) -> None:
     runs = [stored_run(machine.folder, f"{name}-draws-small", range(32), age=9.0) for name in ("aaaa", "bbbb")]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
         await until(pilot, lambda: "  small: 0.500" in text_of(pilot, "#about-text"))
         await until(pilot, lambda: ": 2 runs, last " in text_of(pilot, "#about-text"))
-
-    play_app(scenario, attacks_folder=plugins)
     for folder in runs:
         remove_run(folder)
 
 
-def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
+async def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
     run = stored_run(machine.folder, "aaaa-draws-small", range(32))
     save_round_choice(str(machine.folder / "round.toml"))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        key = await chosen(pilot, "draws")
-        assert title_of(pilot, "attack-list") == "Attacks · best on small"
-        await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
-
     try:
-        play_app(scenario, attacks_folder=plugins)
+        async with open_app(attacks_folder=plugins) as pilot:
+            key = await chosen(pilot, "draws")
+            assert title_of(pilot, "attack-list") == "Attacks · best on small"
+            await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
     finally:
         save_round_choice(None)
         remove_run(run)
 
 
-def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "broken")
         await until(pilot, lambda: "broken is broken" in text_of(pilot, "#about-text"))
         source = (PLUGINS / "patient.py").read_text()
@@ -144,12 +132,12 @@ def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
         (plugins / "broken.py").write_text(source.replace("patient", "broken"))
         await until(pilot, lambda: "An attack that runs for minutes" in text_of(pilot, "#about-text"))
 
-    play_app(scenario, attacks_folder=plugins)
-
 
 @pytest.mark.slow
-def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one_that_n_runs(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one_that_n_runs(
+    plugins: Path,
+) -> None:
+    async with open_app(size=(100, 20), attacks_folder=plugins) as pilot:
         await on_page(pilot, 2)
         await until(pilot, lambda: attacks(pilot).row_count > 10)
         await pilot.press("end", "k")
@@ -165,27 +153,22 @@ def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one
             await pilot.press("1", "2")
             await until(pilot, lambda: attacks(pilot).has_focus)
 
-    play_app(scenario, size=(100, 20), attacks_folder=plugins)
 
-
-def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
+async def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
     file = str(machine.folder / "round.toml")
     save_round_choice(file)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await chosen(pilot, "draws")
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
-        await until(pilot, lambda: f"--round {file}" in text_of(pilot, "#command Static"))
-
     try:
-        play_app(scenario, attacks_folder=plugins)
+        async with open_app(attacks_folder=plugins) as pilot:
+            await chosen(pilot, "draws")
+            await pilot.press("n")
+            await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
+            await until(pilot, lambda: f"--round {file}" in text_of(pilot, "#command Static"))
     finally:
         save_round_choice(None)
 
 
-def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None:
+    async with open_app(size=(60, 20), attacks_folder=plugins) as pilot:
         await on_page(pilot, 2)
         await until(pilot, lambda: attacks(pilot).row_count > 10)
         for first, last in (("home", "end"), ("g", "G")):
@@ -196,11 +179,9 @@ def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None
             await until(pilot, lambda: attacks(pilot).key_under_cursor == attacks(pilot).keys[0])
             assert "▌" in drawn_cursor(pilot, attacks(pilot)) and attacks(pilot)._first_column == 1
 
-    play_app(scenario, size=(60, 20), attacks_folder=plugins)
 
-
-def test_an_invalid_name_keeps_the_dialog_and_a_valid_attack_is_selected(plugins: Path, here: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_an_invalid_name_keeps_the_dialog_and_a_valid_attack_is_selected(plugins: Path, here: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         await on_page(pilot, 2)
         await pilot.press("a")
         await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
@@ -216,11 +197,9 @@ def test_an_invalid_name_keeps_the_dialog_and_a_valid_attack_is_selected(plugins
         await until(pilot, lambda: "zz_mine" in drawn_cursor(pilot, attacks(pilot)))
         assert sorted(plugins.iterdir()) != before
 
-    play_app(scenario, attacks_folder=plugins)
 
-
-def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         before = sorted(plugins.iterdir())
         await on_page(pilot, 2)
         await pilot.press("a")
@@ -229,13 +208,10 @@ def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         assert sorted(plugins.iterdir()) == before
 
-    play_app(scenario, attacks_folder=plugins)
 
-
-def test_a_built_in_attack_is_copied_before_it_is_edited(here: Path) -> None:
+async def test_a_built_in_attack_is_copied_before_it_is_edited(here: Path) -> None:
     copy = here / "attacks" / "greedy.py"
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         built_in = Path(await chosen(pilot, "greedy"))
         for answer in ("n", "y"):
             await pilot.press("e")
@@ -247,47 +223,37 @@ def test_a_built_in_attack_is_copied_before_it_is_edited(here: Path) -> None:
         assert copy.read_bytes() == built_in.read_bytes()
         await until(pilot, lambda: attacks(pilot).key_under_cursor == str(copy.resolve()))
 
-    play_app(scenario)
-
 
 @pytest.mark.parametrize("editor", ["no-such-editor-[/", "vi '", " "])
-def test_an_editor_that_does_not_start_is_a_message(
+async def test_an_editor_that_does_not_start_is_a_message(
     plugins: Path, editor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
         await pilot.press("e")
         await until(pilot, lambda: notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
 
-    play_app(scenario, attacks_folder=plugins)
 
-
-def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
+    async with open_app(attacks_folder=tmp_path / "nowhere") as pilot:
         await on_page(pilot, 2)
         await until(pilot, lambda: "nowhere" in text_of(pilot, "#attack-list .why-empty"))
         assert "Attacks: " in screen_text(pilot.app)
 
-    play_app(scenario, attacks_folder=tmp_path / "nowhere")
 
-
-def test_o_sorts_by_each_column_and_then_as_before() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 2)
-        table = table_of(pilot, "attacks")
-        await until(pilot, lambda: table.row_count > 1)
-        before, orders = table.keys, []
-        for _ in table._columns:
-            await pilot.press("o")
-            await pilot.pause()
-            orders.append(table.keys)
-            assert any(arrow in screen_text(pilot.app) for arrow in ("▲", "▼"))
-        assert all(sorted(order) == sorted(before) for order in orders) and orders[-1] != before
+async def test_o_sorts_by_each_column_and_then_as_before(pilot: Pilot[None]) -> None:
+    await on_page(pilot, 2)
+    table = table_of(pilot, "attacks")
+    await until(pilot, lambda: table.row_count > 1)
+    before, orders = table.keys, []
+    for _ in table._columns:
         await pilot.press("o")
-        await until(pilot, lambda: table.keys == before)
-
-    play_app(scenario)
+        await pilot.pause()
+        orders.append(table.keys)
+        assert any(arrow in screen_text(pilot.app) for arrow in ("▲", "▼"))
+    assert all(sorted(order) == sorted(before) for order in orders) and orders[-1] != before
+    await pilot.press("o")
+    await until(pilot, lambda: table.keys == before)

@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -14,7 +14,7 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
 from tests.functional.machine import homes
-from tests.tui.piloting import SIZES, play_screen, screen_text, table_of, text_of, title_of, until
+from tests.tui.piloting import SIZES, open_screen, screen_text, table_of, text_of, title_of, until
 from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
@@ -45,21 +45,17 @@ def audit() -> RecordedAudit:
     return recorded
 
 
-def watched(
-    folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
-) -> Any:
-    return play_screen(AuditScreen(folder), scenario, size=size)
-
-
-async def shown(pilot: Pilot[None]) -> None:
-    """Wait for the first snapshot."""
-    await until(pilot, lambda: "written" in text_of(pilot, "#progress-text"))
+@asynccontextmanager
+async def open_audit(folder: RunFolder, *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """Show the screen of an audit, and wait for its first snapshot."""
+    async with open_screen(AuditScreen(folder), size=size) as pilot:
+        await until(pilot, lambda: "written" in text_of(pilot, "#progress-text"))
+        yield pilot
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit, size: tuple[int, int]) -> None:
+    async with open_audit(audit.folder, size=size) as pilot:
         assert text_of(pilot, "#who").startswith("▶ running  audit sequence on corpus.txt  abcd-sequence-corpus")
         assert " 50%" in text_of(pilot, "#bars")
         for key in "12345l":
@@ -77,23 +73,17 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
                 await pilot.press(*key)
                 await until(pilot, lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
 
-    watched(audit.folder, scenario, size=size)
 
-
-def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
+    async with open_audit(audit.folder) as pilot:
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 40)]:
             await pilot.resize_terminal(*size)
             await pilot.pause()
         assert "audit sequence" in screen_text(pilot.app)
 
-    watched(audit.folder, scenario)
 
-
-def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
+    async with open_audit(audit.folder, size=(160, 40)) as pilot:
         await until(pilot, lambda: title_of(pilot, "plot") == "trigram vs. time")
         await pilot.press("4", "down")
         await until(pilot, lambda: title_of(pilot, "plot").startswith("[/bold]"))
@@ -103,12 +93,9 @@ def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
         await until(pilot, lambda: table.row_count == 3)
         assert table.key_under_cursor == HOSTILE and title_of(pilot, "plot").isprintable()
 
-    watched(audit.folder, scenario, size=(160, 40))
 
-
-def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
+    async with open_audit(audit.folder) as pilot:
         await pilot.press("4")
         table = table_of(pilot, "figure-table")
         batch = audit.batch("complete/0/8", 8.0)
@@ -125,16 +112,13 @@ def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> N
         await pilot.press("f")
         await until(pilot, lambda: table.row_count == 4)
 
-    watched(audit.folder, scenario)
-
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 35), (200, 55)])
-def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tuple[int, int]) -> None:
+async def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tuple[int, int]) -> None:
     row = [None, 0.0, 0.002, 0.02, 0.2, 0.7] * 60
     chart = {"title": f"Map {HOSTILE}", "rows": ["book", HOSTILE], "columns": [""] * 360, "values": [row, row]}
     audit.findings({"heat_maps": [{**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]})
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_audit(audit.folder, size=size) as pilot:
         await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
         await pilot.press("1")
         await until(pilot, lambda: title_of(pilot, "map").startswith("Map [/bold]"))
@@ -146,20 +130,15 @@ def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tuple[in
             await pilot.press("5")
             await until(pilot, lambda: "trigram" in screen_text(pilot.app))
 
-    watched(audit.folder, scenario, size=size)
 
-
-def test_the_whole_answer_and_the_tables_with_texts_are_shown(
-    audit: RecordedAudit,
-) -> None:
+async def test_the_whole_answer_and_the_tables_with_texts_are_shown(audit: RecordedAudit) -> None:
     """The answer "No evidence" ends with a line about single texts, after the smallest result that would change it."""
     evidence = f"{'with 40 judged paragraphs and 12 of the control ' * 12}. 4 of 40 are continued: THE NAMES"
     conclusion = {"question": "Was it?", "answer": "No evidence", "evidence": evidence, "caveat": "Not absence."}
     columns = {"ESP": [0.25, 0.125], "record": [4, 7], "suffix": ["the first", HOSTILE]}
     tables = [{"title": "Sequences, likeliest first", "columns": columns}]
     audit.findings({"conclusion": conclusion, "text_tables": tables})
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_audit(audit.folder, size=(120, 35)) as pilot:
         await until(pilot, lambda: "likeliest first" in text_of(pilot, "#passages-text"))
         words = screen_text(pilot.app)
         assert "THE NAMES" in words and "Sequences, likeliest first" in words
@@ -169,12 +148,9 @@ def test_the_whole_answer_and_the_tables_with_texts_are_shown(
         ] * 4
         assert all(line.isprintable() for line in words.splitlines())
 
-    watched(audit.folder, scenario, size=(120, 35))
 
-
-def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
+    async with open_audit(audit.folder) as pilot:
         await pilot.press("r")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
@@ -190,29 +166,21 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
         await pilot.press("4")
         await until(pilot, lambda: "0.25" in screen_text(pilot.app))
 
-    watched(audit.folder, scenario)
 
-
-def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
+async def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
     audit = recorded_audit(pid=os.getpid())
     name = "passed, first 10 words, control"
     audit.figure(audit.batch("complete/0/0", 8.0), name, 0.5, low=0.25, high=0.75, of=8)
     audit.event("phase", phase="finished")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_audit(audit.folder, size=(120, 35)) as pilot:
         figures, progress = (pilot.app.screen.query_one(f"#{name}", Panel) for name in ("figures", "progress"))
         await until(pilot, lambda: progress.has_class("-empty"))
         assert figures.region.width > 1.4 * progress.region.width
         # Both ends of a name are shown, because names differ at their end, and its interval.
         await until(pilot, lambda: re.search(r"passed, .*control +0\.500 +\[0\.250, 0\.750\]", screen_text(pilot.app)))
 
-    watched(audit.folder, scenario, size=(120, 35))
 
-
-def test_an_unreadable_audit_is_a_message(audit: RecordedAudit) -> None:
+async def test_an_unreadable_audit_is_a_message(audit: RecordedAudit) -> None:
     audit.folder.spec_file.write_text("{}")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(AuditScreen(audit.folder)) as pilot:
         await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#why"))
-
-    watched(audit.folder, scenario)

@@ -15,7 +15,7 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
-from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, text_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, text_of, title_of, until
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
@@ -34,8 +34,8 @@ def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedA
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         await on_page(pilot, 3)
         await until(pilot, lambda: table_of(pilot, "audits").keys == [audit.folder.id])
         assert rows_of(table_of(pilot, "audits"))[audit.folder.id][:3] == ["▶ abcd", "sequence", "corpus.txt"]
@@ -43,13 +43,10 @@ def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[
         assert title_of(pilot, "audit-figures") == audit.folder.id
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
-    play_app(scenario, size=size)
 
-
-def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, tmp_path: Path) -> None:
+async def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, tmp_path: Path) -> None:
     run = recorded_run(tmp_path, id_="efgh-some", pid=os.getpid())
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         for number, name, id_, kind in (
             (1, "runs", run.folder.id, RunScreen),
             (3, "audits", audit.folder.id, AuditScreen),
@@ -61,15 +58,13 @@ def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, tmp_pat
             await pilot.press("q")
             await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
 
-    play_app(scenario)
 
-
-def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: RecordedAudit) -> None:
+async def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: RecordedAudit) -> None:
     def keys(pilot: Pilot[None]) -> set[str]:
         active = pilot.app.screen.active_bindings
         return {key for key in "srpR" if key in active and active[key].enabled}
 
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await on_page(pilot, 3)
         await until(pilot, lambda: table_of(pilot, "audits").row_count)
         assert keys(pilot) == {"s"}
@@ -81,27 +76,22 @@ def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: Recorde
         await until(pilot, lambda: rows_of(table_of(pilot, "audits"))[audit.folder.id][3] == "stopped")
         assert keys(pilot) == {"r"}
 
-    play_app(scenario)
+
+async def test_a_home_without_audits_says_how_to_start_one(audit: RecordedAudit, pilot: Pilot[None]) -> None:
+    await on_page(pilot, 3)
+    await until(pilot, lambda: table_of(pilot, "audits").row_count)
+    audit.folder.spec_file.unlink()
+    await until(pilot, lambda: "no audits yet" in screen_text(pilot.app))
 
 
-def test_a_home_without_audits_says_how_to_start_one(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 3)
-        await until(pilot, lambda: table_of(pilot, "audits").row_count)
-        audit.folder.spec_file.unlink()
-        await until(pilot, lambda: "no audits yet" in screen_text(pilot.app))
-
-    play_app(scenario)
-
-
-def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:
+    async with open_app(watched=RunFolder(audit.folder.path)) as pilot:
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
 
-    play_app(scenario, watched=RunFolder(audit.folder.path))
 
-
-def test_an_answer_that_could_not_be_read_is_asked_again(audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_could_not_be_read_is_asked_again(
+    audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[list[str]] = []
 
     def answer(command: list[str], **_: object) -> dict[str, object]:
@@ -116,10 +106,7 @@ def test_an_answer_that_could_not_be_read_is_asked_again(audit: RecordedAudit, m
     monkeypatch.setattr(audits, "run_command", answer)
     monkeypatch.setattr(audits, "_RETRY_SECONDS", 0.5)
     audit.event("phase", phase="finished", reason="")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await on_page(pilot, 3)
         await until(pilot, lambda: "no space left" in text_of(pilot, "#answer-text") or len(asked) > 1)
         await until(pilot, lambda: len(asked) == 2)
-
-    play_app(scenario)

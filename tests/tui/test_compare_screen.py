@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tests.tui.piloting import (
     SIZES,
     burst,
     notifications,
-    play_screen,
+    open_screen,
     rows_of,
     screen_text,
     table_of,
@@ -45,44 +46,34 @@ def pair(machine: Machine, places: None) -> tuple[RunFolder, RunFolder]:
     return runs
 
 
-def comparing(
-    folders: tuple[RunFolder, ...],
-    scenario: Callable[[Pilot[None]], Awaitable[Any]],
-    *,
-    size: tuple[int, int] = (200, 50),
-) -> Any:
-    return play_screen(CompareScreen(folders), scenario, size=size)
-
-
-async def shown(pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: "runs of" in text_of(pilot, "#header"))
+@asynccontextmanager
+async def open_comparison(
+    folders: tuple[RunFolder, ...], *, size: tuple[int, int] = (200, 50)
+) -> AsyncIterator[Pilot[None]]:
+    """Show the comparison of runs, and wait until it is computed."""
+    async with open_screen(CompareScreen(folders), size=size) as pilot:
+        await until(pilot, lambda: "runs of" in text_of(pilot, "#header"))
+        yield pilot
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], size: tuple[int, int]) -> None:
+    async with open_comparison(pair, size=size) as pilot:
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
             assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
-    comparing(pair, scenario, size=size)
 
-
-def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+async def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     printed = machine.json("compare", *(folder.id for folder in pair))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+    async with open_comparison(pair) as pilot:
         scores, cells = rows_of(table_of(pilot, "score-table")), rows_of(table_of(pilot, "difference-table"))
         for run in compare_runs(pair).runs:
             assert f"{run.whole.score.recall_at_cap:.3f}" == scores[run.id][2]
         assert cells["● − ■"][1].startswith("+0.250")
         assert cells["solved only by"][1] == "● 20   ■ 4"
         assert any(cells["McNemar"][1].startswith(format_p_value(value)) for value in _numbers(printed))
-
-    comparing(pair, scenario)
 
 
 def _numbers(value: Any) -> list[float]:
@@ -92,13 +83,11 @@ def _numbers(value: Any) -> list[float]:
     return [float(value)] if isinstance(value, int | float) else []
 
 
-def test_curves_have_markers_without_colours(
+async def test_curves_have_markers_without_colours(
     pair: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+    async with open_comparison(pair) as pilot:
         plot = pilot.app.screen.query_one("#curves-plot", PlotView)
 
         def has_markers() -> bool:
@@ -112,12 +101,9 @@ def test_curves_have_markers_without_colours(
         assert " leads from " in title_of(pilot, "curves")
         await until(pilot, has_markers)
 
-    comparing(pair, scenario)
 
-
-def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[RunFolder, RunFolder]) -> None:
+    async with open_comparison(pair) as pilot:
         table = table_of(pilot, "example-table")
         ids = [int(key) for key in table.keys]
         # Those that the first run does not solve come first.
@@ -140,11 +126,9 @@ def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[R
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
 
-    comparing(pair, scenario)
 
-
-def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -> None:
+    async with open_screen(ExampleScreen(pair, [1, 2], 1)) as pilot:
         await until(pilot, lambda: table_of(pilot, "candidates").row_count)
         await pilot.press(":")
         await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
@@ -154,35 +138,30 @@ def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -
         await until(pilot, lambda: text_of(pilot, "#which") == "Example 30 · not in the list")
         await until(pilot, lambda: "solved at row 31, after 0 errors" in text_of(pilot, "#right-guess"))
 
-    play_screen(ExampleScreen(pair, [1, 2], 1), scenario)
 
-
-def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+async def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
+    async with open_comparison(pair) as pilot:
         assert "64 examples" in text_of(pilot, "#header")
         await pilot.press("u")
         await until(pilot, lambda: "48 examples not in the training set" in text_of(pilot, "#header"))
         await pilot.press("u")
         await until(pilot, lambda: "64 examples" in text_of(pilot, "#header"))
 
-    comparing(pair, scenario)
 
-
-def test_a_round_without_not_in_train_examples_says_so(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+async def test_a_round_without_not_in_train_examples_says_so(
+    pair: tuple[RunFolder, RunFolder], machine: Machine
+) -> None:
     leak_examples(machine.folder, 64)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+    async with open_comparison(pair) as pilot:
         await pilot.press("u")
         await until(pilot, lambda: notifications(pilot))
         assert "64 examples" in text_of(pilot, "#header")
-
-    comparing(pair, scenario)
     leak_examples(machine.folder, 16)
 
 
-def test_differing_settings_are_listed_and_sources_open_as_a_difference(pair: tuple[RunFolder, RunFolder]) -> None:
+async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
+    pair: tuple[RunFolder, RunFolder],
+) -> None:
     for folder, line in zip(pair, ("first [/b]", "second \x1b[31m"), strict=True):
         folder.code.mkdir(exist_ok=True)
         source = folder.code / "some.py"
@@ -190,9 +169,7 @@ def test_differing_settings_are_listed_and_sources_open_as_a_difference(pair: tu
         spec = json.loads(folder.spec_file.read_text())
         spec["attack"]["sha256"] = file_sha256(source)
         folder.spec_file.write_text(json.dumps(spec))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+    async with open_comparison(pair) as pilot:
         table = table_of(pilot, "setting-table")
         assert rows_of(table)["seed"] == ["seed", "0", "1"]
         await pilot.press("5")
@@ -208,66 +185,51 @@ def test_differing_settings_are_listed_and_sources_open_as_a_difference(pair: tu
         await pilot.press("q")
         await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
 
-    comparing(pair, scenario)
 
-
-def test_three_runs_have_a_matrix_of_differences(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+async def test_three_runs_have_a_matrix_of_differences(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     third = stored_run(machine.folder, "ijkl-third", range(10), age=-2.0)
     leak_examples(machine.folder, 16)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
+    async with open_comparison((*pair, third)) as pilot:
         assert text_of(pilot, "#header").startswith("3 runs of small")
         assert list(rows_of(table_of(pilot, "score-table"))) == [folder.id for folder in (*pair, third)]
         rows = rows_of(table_of(pilot, "difference-table"))
         assert rows[third.id][1].startswith("-0.469") and rows[third.id][3] == "·"
         assert table_of(pilot, "example-table").row_count == 44
-
-    comparing((*pair, third), scenario)
     remove_run(third)
 
 
-def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
+async def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
     pair: tuple[RunFolder, RunFolder], machine: Machine
 ) -> None:
     run = live_run(machine.folder, "ijkl-live")
     leak_examples(machine.folder, 16)
     run.guess(run.batch("0"), [(0, True, 1.0), (1, False, 0.5)])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_comparison((pair[0], run.folder)) as pilot:
         await until(pilot, lambda: "1 not over or without guesses: left out of the tests" in text_of(pilot, "#header"))
         assert "▶ running" in rows_of(table_of(pilot, "score-table"))[run.folder.id][0]
         assert rows_of(table_of(pilot, "difference-table"))["running"][0].startswith("no test")
         run.event("phase", phase="stopped")
         await until(pilot, lambda: "not over" not in text_of(pilot, "#header"))
         assert "McNemar" in rows_of(table_of(pilot, "difference-table"))
-
-    comparing((pair[0], run.folder), scenario)
     run.store.close()
     remove_run(run.folder)
 
 
-def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+async def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     other = stored_run(machine.folder, "ijkl-other", round_name="other")
     leak_examples(machine.folder, 16)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_comparison((pair[0], other)) as pilot:
         await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
         await pilot.press("u", "1", "4", "enter", "]", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
-
-    comparing((pair[0], other), scenario)
     remove_run(other)
 
 
-def test_a_damaged_run_is_a_message(pair: tuple[RunFolder, RunFolder]) -> None:
+async def test_a_damaged_run_is_a_message(pair: tuple[RunFolder, RunFolder]) -> None:
     gone = RunFolder(pair[0].path.with_name("zzzz-gone"))
     shutil.copytree(pair[0].path, gone.path)
     gone.store.write_bytes(b"[/ no store")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(CompareScreen((gone, pair[1])), size=(200, 50)) as pilot:
         await until(pilot, lambda: "cannot be read" in text_of(pilot, "#header"))
         assert text_of(pilot, "#header").isprintable()
-
-    comparing((gone, pair[1]), scenario)
     shutil.rmtree(gone.path)

@@ -7,16 +7,15 @@ from textual.pilot import Pilot
 
 from harness.tui.saved_state import save_values
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stub_command import StubCommand
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_rounds_are_listed_with_their_files(machine: Machine, size: tuple[int, int]) -> None:
+async def test_rounds_are_listed_with_their_files(machine: Machine, size: tuple[int, int]) -> None:
     own = str(machine.folder / "round.toml")
     save_values("draws", {"--round": own})
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=size) as pilot:
         await on_page(pilot, 6)
         rounds = table_of(pilot, "rounds")
         await until(pilot, lambda: own in rounds.keys and rows_of(rounds)[own][2] == "complete")
@@ -27,42 +26,36 @@ def test_rounds_are_listed_with_their_files(machine: Machine, size: tuple[int, i
         await until(pilot, lambda: any("prefix-64.npy" in cells[0] for cells in rows_of(files).values()))
         assert {cells[1] for cells in rows_of(files).values()} == {"present"}
         assert title_of(pilot, "file-list") == f"Files of {own}"
-
-    play_app(scenario, size=size)
     (machine.folder / "state" / "forms.json").unlink()
 
 
 @pytest.mark.slow
-def test_a_round_that_cannot_be_read_is_a_row_with_the_reason(machine: Machine, tmp_path: Path) -> None:
+async def test_a_round_that_cannot_be_read_is_a_row_with_the_reason(machine: Machine, tmp_path: Path) -> None:
     gone = str(tmp_path / "[b]gone.toml")
     save_values("draws", {"--round": gone})
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await on_page(pilot, 6)
         await until(pilot, lambda: len(rows_of(table_of(pilot, "rounds")).get(gone, [])) == 1)
         (row,) = rows_of(table_of(pilot, "rounds"))[gone]
         assert row.startswith(f"{gone}  ") and row.isprintable()
-
-    play_app(scenario)
     (machine.folder / "state" / "forms.json").unlink()
 
 
 @pytest.mark.slow
-def test_fetching_shows_its_progress_and_escape_cancels_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 6)
-        await until(
-            pilot,
-            lambda: rows_of(table_of(pilot, "rounds")).get("satml-test", ["", "", "checking …"])[2] != "checking …",
-        )
-        command = StubCommand(tmp_path / "stub", monkeypatch)
-        await pilot.press("f")
-        await until(pilot, lambda: command.has("started"))
-        await until(pilot, lambda: "fetching, Escape cancels · hashing" in title_of(pilot, "round-list"))
-        await pilot.press("escape")
-        await until(pilot, lambda: title_of(pilot, "round-list") == "Rounds · cancelled")
-        await until(pilot, lambda: command.has("interrupted"))
-        command.release()
-        assert "Rounds" in screen_text(pilot.app)
-
-    play_app(scenario)
+async def test_fetching_shows_its_progress_and_escape_cancels_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[None]
+) -> None:
+    await on_page(pilot, 6)
+    await until(
+        pilot,
+        lambda: rows_of(table_of(pilot, "rounds")).get("satml-test", ["", "", "checking …"])[2] != "checking …",
+    )
+    command = StubCommand(tmp_path / "stub", monkeypatch)
+    await pilot.press("f")
+    await until(pilot, lambda: command.has("started"))
+    await until(pilot, lambda: "fetching, Escape cancels · hashing" in title_of(pilot, "round-list"))
+    await pilot.press("escape")
+    await until(pilot, lambda: title_of(pilot, "round-list") == "Rounds · cancelled")
+    await until(pilot, lambda: command.has("interrupted"))
+    command.release()
+    assert "Rounds" in screen_text(pilot.app)

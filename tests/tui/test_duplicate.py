@@ -4,12 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from harness.core.run_request import RunRequest
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import PLUGINS
-from tests.tui.piloting import notifications, on_page, play_app, table_of, text_of, until
+from tests.tui.piloting import notifications, on_page, open_app, table_of, text_of, until
 from tests.unit.tui.recorded import recorded_run
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -29,10 +28,9 @@ def run_with_own_attacks(place: Path) -> Path:
     return own
 
 
-def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Path) -> None:
+async def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Path) -> None:
     own = run_with_own_attacks(place)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=(200, 50)) as pilot:
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
         await pilot.press("d")
@@ -42,17 +40,12 @@ def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Path) ->
         for words in ("run draws", "--limit 5", "--devices cpu:2", "--guesses-per-example 0", f"--attacks {own}"):
             assert words in command
 
-    play_app(scenario, size=(200, 50))
 
-
-def test_an_attack_whose_directory_is_gone_is_not_replaced_by_another_of_its_name(place: Path) -> None:
+async def test_an_attack_whose_directory_is_gone_is_not_replaced_by_another_of_its_name(place: Path) -> None:
     shutil.rmtree(run_with_own_attacks(place))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=(120, 35)) as pilot:
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
         await pilot.press("d")
         await until(pilot, lambda: "no such directory" in notifications(pilot))
         assert not isinstance(pilot.app.screen, NewRunScreen)
-
-    play_app(scenario, size=(120, 35))

@@ -39,7 +39,7 @@ from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import PLUGINS
 from tests.tools.tiers import first_is_fast
-from tests.tui.piloting import on_page, play_app, screen_text, until
+from tests.tui.piloting import on_page, open_app, screen_text, until
 from tests.unit.tui.recorded import EXAMPLES, RecordedJob, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
@@ -151,12 +151,11 @@ def records(place: Path, state: Status) -> Iterator[tuple[RunFolder, RunFolder, 
 
 
 @pytest.mark.slow
-def test_the_mouse_and_the_focus_harm_no_screen(
+async def test_the_mouse_and_the_focus_harm_no_screen(
     records: tuple[RunFolder, RunFolder, RunFolder], state: Status, commands: Path
 ) -> None:
     before = {path: run_status(RunFolder(path)) for path in runs_home().iterdir()}
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=SIZES[list(Status).index(state) % 2], attacks_folder=PLUGINS) as pilot:
         app = pilot.app
         assert isinstance(app, HarnessApp)
         shown = Shown(app, *records)
@@ -172,8 +171,6 @@ def test_the_mouse_and_the_focus_harm_no_screen(
                 await until(pilot, lambda: "reading …" not in screen_text(app))
                 await handle(pilot)
                 await only(pilot, app.main)
-
-    play_app(scenario, size=SIZES[list(Status).index(state) % 2], attacks_folder=PLUGINS)
     assert {path: run_status(RunFolder(path)) for path in runs_home().iterdir()} == before
     started = commands.read_text().splitlines() if commands.exists() else []
     shown = {f"show {job.id}" for job in records}

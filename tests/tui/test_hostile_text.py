@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Static
 from tokenizers import Tokenizer
 
@@ -19,15 +18,15 @@ from tests.functional.machine import EXAMPLES as ALL
 from tests.functional.machine import ROOT, homes
 from tests.tui.piloting import (
     SIZES,
-    play_app,
-    play_screen,
+    open_app,
+    open_run,
+    open_screen,
     rows_of,
     screen_text,
     table_of,
     text_of,
     title_of,
     until,
-    watch,
 )
 from tests.tui.stored import LENGTH, live_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
@@ -37,7 +36,7 @@ MARKUP = "[/bold]"
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_hostile_guesses_and_log_lines_stay_text(
+async def test_hostile_guesses_and_log_lines_stay_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     for name, value in homes(tmp_path).items():
@@ -48,8 +47,7 @@ def test_hostile_guesses_and_log_lines_stay_text(
         run.store.add_rows(*batch, "guess", Guesses(np.arange(ALL), tokens, np.full(ALL, 1e300)).columns())
     run.folder.log.write_text("[/ [bold]x \x1b[31m\u202e log\n")
     shutil.copy(TOKENIZER, run.folder.tokenizer)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(run.folder, size=size) as pilot:
         await pilot.press("3")
         table = table_of(pilot, "guess-rows")
         await until(pilot, lambda: table.row_count == ALL)
@@ -61,8 +59,6 @@ def test_hostile_guesses_and_log_lines_stay_text(
         await pilot.press("l")
         await until(pilot, lambda: "[/ [bold]x" in str(pilot.app.screen.query_one("#log-lines Static", Static).content))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
-
-    watch(run.folder, scenario, size=size)
 
 
 @pytest.fixture
@@ -94,8 +90,8 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
     return run.folder
 
 
-def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+    async with open_run(hostile[0], size=(120, 30)) as pilot:
         assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in screen_text(pilot.app)
         await pilot.press("3")
         rows = await until(pilot, lambda: rows_of(table_of(pilot, "guess-rows")))
@@ -105,11 +101,9 @@ def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> N
         await until(pilot, lambda: f"16 found for {MARKUP}, Escape" in title_of(pilot, "guesses"))
         await until(pilot, lambda: MARKUP in screen_text(pilot.app))
 
-    watch(hostile[0], scenario, size=(120, 30))
 
-
-def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+    async with open_screen(ExampleScreen(hostile, range(EXAMPLES), 7), size=(80, 24)) as pilot:
         await until(pilot, lambda: "candidate" in screen_text(pilot.app))
         assert text_of(pilot, "#example-text").splitlines() == [f"prefix  {MARKUP}", f"answer  {MARKUP}"]
         rows = rows_of(table_of(pilot, "candidates"))
@@ -119,11 +113,9 @@ def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -
         assert wrong[1] == "✗ 1" and wrong[-1] == f"{MARKUP[:-1]}["
         assert all(folder.id in text_of(pilot, "#right-guess") or folder is hostile[1] for folder in hostile)
 
-    play_screen(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
 
-
-def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+    async with open_screen(CompareScreen(hostile), size=(200, 60)) as pilot:
         await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app) and "word" in screen_text(pilot.app))
         scores, settings = (rows_of(table_of(pilot, f"{name}-table")) for name in ("score", "setting"))
         assert [scores[folder.id][1] for folder in hostile] == [f"some{MARKUP}"] * 2
@@ -131,13 +123,10 @@ def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder])
         assert f"some{MARKUP}" in screen_text(pilot.app)
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
-    play_screen(CompareScreen(hostile), scenario, size=(200, 60))
 
-
-def test_markup_in_the_lists_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+async def test_markup_in_the_lists_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     hostile[0].note.write_text(f"{MARKUP} note \x1b[31m")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=(200, 50)) as pilot:
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 2)
         cells = rows_of(table_of(pilot, "runs"))[hostile[0].id]
         assert cells[1] == f"some{MARKUP}" and cells[8].startswith(f"{MARKUP} note ")
@@ -145,5 +134,3 @@ def test_markup_in_the_lists_stays_text(hostile: tuple[RunFolder, RunFolder]) ->
         await until(pilot, lambda: f"· some{MARKUP}" in title_of(pilot, "preview"))
         assert MARKUP in text_of(pilot, "#facts")
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
-
-    play_app(scenario, size=(200, 50))

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stored import stored_run
 
 
@@ -23,17 +22,15 @@ def here(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         await on_page(pilot, 5)
         if size[0] >= 80:
             await until(pilot, lambda: "no bundles in ./submissions" in screen_text(pilot.app))
 
-    play_app(scenario, size=size)
-
 
 @pytest.mark.slow
-def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Machine, here: Path) -> None:
+async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Machine, here: Path) -> None:
     folder = machine.folder
     (folder / "description.md").write_text("# What is new\n\nNothing.\n")
     (here / "submissions").mkdir()
@@ -43,8 +40,7 @@ def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Mach
         machine.run("bundle", "create", run.id, "--out", str(here / "submissions" / f"{name}.zip"))
     (here / "submissions" / "bad.zip").write_text("[/ no zip")
     stored_run(folder, "cccc-baseline-small", range(24), name="baseline")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         # The round of the bundles, which have its name.
         await on_page(pilot, 5)
         table = table_of(pilot, "entries")
@@ -59,5 +55,3 @@ def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Mach
         assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
         shutil.rmtree(here / "submissions")
         await until(pilot, lambda: "no bundles in" in screen_text(pilot.app))
-
-    play_app(scenario)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Static, Switch
 
 from harness.core.files import file_sha256
@@ -12,7 +11,7 @@ from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
 from tests.tools.tiers import long_values
 from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import burst, play_screen, screen_text, until
+from tests.tui.piloting import burst, open_screen, screen_text, until
 
 SIZES = [(80, 24), *long_values([(200, 50)])]
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""
@@ -30,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("place")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks"), size=size) as pilot:
         rows = await form(pilot)
         screen = stage(pilot).shown
         for _ in rows:
@@ -44,12 +43,10 @@ def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
         assert isinstance(screen.focused, Button)
         assert "harness run baseline --round demo" in screen_text(pilot.app)
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
-
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks"), size=size) as pilot:
         rows = await form(pilot)
         assert message_of(rows["trials"]) == "at least 1; default 100"
         await typed(pilot, rows["trials"], "0")
@@ -59,11 +56,9 @@ def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -
         assert message_of(rows["trials"]) == "at least 1; default 100"
         assert "--set trials=7" in text_of(pilot, "#command Static")
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
 
-
-def test_typing_replaces_the_value_of_a_field_that_the_keyboard_reached() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_typing_replaces_the_value_of_a_field_that_the_keyboard_reached() -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
         await until(pilot, lambda: rows["--round"].query_one(Input).has_focus)
         await pilot.press("tab", "2")
@@ -71,22 +66,18 @@ def test_typing_replaces_the_value_of_a_field_that_the_keyboard_reached() -> Non
         await pilot.press("end", "5", "shift+tab", "tab", "7")
         assert rows["trials"].text == "7"
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
-
-def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
         following = list(rows)[list(rows).index("trials") + 1]
         burst(pilot, "enter", "end", "ctrl+u", *"10", "tab", "end", "ctrl+u", *"600")
         await until(pilot, lambda: rows[following].text == "600")
         assert rows["trials"].text == "10" and rows["--round"].text == "demo"
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
-
-def test_a_round_is_described_and_gives_the_default_budget() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_round_is_described_and_gives_the_default_budget() -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
         await until(pilot, lambda: "budget 10:00" in str(rows["--round"].query_one(".help", Static).content))
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
@@ -95,11 +86,9 @@ def test_a_round_is_described_and_gives_the_default_budget() -> None:
         await until(pilot, lambda: message_of(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
         assert budget.placeholder == "the round's"
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
-
-def test_the_values_to_choose_from_follow_the_round() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_values_to_choose_from_follow_the_round() -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
         assert "preset of demo" in text_of(pilot, "#state")
         await typed(pilot, rows["--round"], "satml-dev")
@@ -110,11 +99,9 @@ def test_the_values_to_choose_from_follow_the_round() -> None:
         await until(pilot, lambda: "Values: preset of demo" in text_of(pilot, "#state"))
         assert fields_of(stage(pilot).shown)["trials"].text == "4"
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
-
-def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
         await pilot.press("enter", "end", "ctrl+u", "5", "enter", "enter", "enter", "down", "enter")
         await pilot.pause()
@@ -126,14 +113,11 @@ def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) 
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command
 
-    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
-
 
 @pytest.mark.parametrize("size", [*SIZES, *long_values([(20, 5), (40, 12)])])
-def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
+async def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins), size=size) as pilot:
         rows = await form(pilot)
         for row in rows.values():
             row.focus_control()
@@ -153,13 +137,10 @@ def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int
         await pilot.pause()
         assert "esc=" in text_of(pilot, "#command Static")
 
-    play_screen(screen_of("some", plugins), scenario, size=size)
 
-
-def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
+async def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
     written(plugins, HOSTILE)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         row = (await form(pilot))["deep"]
         assert message_of(row) == "false; default false"
         row.focus_control()
@@ -168,14 +149,12 @@ def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
         assert row.query_one(Switch).value and message_of(row) == "true; default false"
         assert "--set deep=true" in text_of(pilot, "#command Static")
 
-    play_screen(screen_of("some", plugins), scenario)
-
 
 @pytest.mark.parametrize(
     ("source", "reason"),
     [("raise ValueError('[/ why\\x1b[31m')\n", "ValueError: [/ why�[31m)."), ("def broken(:\n", "invalid syntax")],
 )
-def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, reason: str) -> None:
+async def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, reason: str) -> None:
     path = written(plugins, source)
     # The entry of the attack from before the error.
     screen = NewRunScreen(
@@ -183,24 +162,17 @@ def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, r
         attacks_folder=plugins,
         round_name="demo",
     )
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen) as pilot:
         await until(pilot, lambda: reason in text_of(pilot, "#state"))
         assert "\n" not in text_of(pilot, "#state")
         written(plugins, PLAIN)
         await pilot.press("r")
         assert "--seed" in await form(pilot)
 
-    play_screen(screen, scenario)
 
-
-def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
+async def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
     written(plugins, SLOW)
-
-    async def scenario(pilot: Pilot[None]) -> list[str | None]:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         assert text_of(pilot, "#state") == "Reading the parameters …"
         await pilot.press("escape")
-        await until(pilot, lambda: stage(pilot).results)
-        return stage(pilot).results
-
-    assert play_screen(screen_of("some", plugins), scenario) == [None]
+        assert await until(pilot, lambda: stage(pilot).results) == [None]

@@ -3,9 +3,9 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -18,12 +18,11 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
-from tests.tui.piloting import ScreenApp, play_app, play_screen, screen_text, table_of, until, watch
+from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, screen_text, table_of, until
 from tests.tui.stub_command import StubCommand
 from tests.unit.tui.recorded import Recorded
 
 SIZES = [(80, 24), *long_values([(200, 60)])]
-Scenario = Callable[[Pilot[None]], Awaitable[Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +46,12 @@ def write_files(folder: Path) -> None:
     (folder / "description.md").write_text("# An attack\n\nIt draws.\n")
 
 
-def packaging(folder: RunFolder, scenario: Scenario, *, size: tuple[int, int] = (80, 24)) -> Any:
-    async def after_first_check(pilot: Pilot[None]) -> Any:
+@asynccontextmanager
+async def open_package(folder: RunFolder, *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """Show the Package screen, and wait for its first check."""
+    async with open_screen(PackageScreen(folder), size=size) as pilot:
         await until(pilot, lambda: "Checklist · " in title(pilot))
-        return await scenario(pilot)
-
-    return play_screen(PackageScreen(folder), after_first_check, size=size)
+        yield pilot
 
 
 def screen(pilot: Pilot[None]) -> PackageScreen:
@@ -92,8 +91,8 @@ async def typed(pilot: Pilot[None], number: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: tuple[int, int]) -> None:
+    async with open_package(finished, size=size) as pilot:
         words = screen_text(pilot.app)
         assert f"Package · draws on small, Recall@{run_summary(finished).error_cap} 0." in words
         assert f"{finished.id} · finished" in words
@@ -117,15 +116,12 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command
 
-    packaging(finished, scenario, size=size)
-
 
 @pytest.mark.slow
-def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
+async def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
     write_files(here)
     (here / "team.toml").rename(here / "ours.toml")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(finished) as pilot:
         await typed(pilot, 0, "our")
         await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
         assert "✗ no such file" in screen_text(pilot.app)
@@ -144,24 +140,18 @@ def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Pa
             assert archive.read("team.toml") == (here / "ours.toml").read_bytes()
         assert manifest["marks"] == [] and manifest["run"]["id"] == finished.id
         assert f"{len(manifest['files'])} files, description of " in words and ", 0 marks" in words
-
-    packaging(finished, scenario)
-
-    async def again(pilot: Pilot[None]) -> None:
+    async with open_package(finished) as pilot:
         fields = [field.value for field in screen(pilot).query(Input)]
         assert fields == ["ours.toml", "description.md", "far"]
 
-    packaging(finished, again)
-
 
 @pytest.mark.slow
-def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder, here: Path) -> None:
+async def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder, here: Path) -> None:
     write_files(here)
     zip_ = here / "submissions" / f"{finished.id}.zip"
     zip_.parent.mkdir()
     zip_.write_text("before")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(finished) as pilot:
         for key in ("n", "y"):
             await until(pilot, lambda: is_ready(pilot))
             await pilot.press("ctrl+s")
@@ -170,17 +160,14 @@ def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder
             assert zip_.read_text() == "before"
             await pilot.press(key)
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
-
-    packaging(finished, scenario)
     assert zipfile.is_zipfile(zip_)
 
 
 @pytest.mark.slow
-def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: Path) -> None:
+async def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: Path) -> None:
     folder = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "32")["directory"]))
     write_files(here)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(folder) as pilot:
         await until(pilot, lambda: text(pilot, "#message") == "unmet: partial")
         assert row(pilot, "partial").endswith("→ run the attack without --limit; or accept it with Space")
         await pilot.press("ctrl+r")
@@ -201,18 +188,15 @@ def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: P
         assert ", 1 mark" in screen_text(pilot.app) and "accepted: partial – --limit left out 32" in screen_text(
             pilot.app
         )
-
-    packaging(folder, scenario)
     with zipfile.ZipFile(here / "submissions" / f"{folder.id}.zip") as archive:
         marks = json.loads(archive.read(MANIFEST))["marks"]
     assert [mark["check"] for mark in marks] == ["partial"]
 
 
 @pytest.mark.slow
-def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, here: Path) -> None:
+async def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, here: Path) -> None:
     write_files(here)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(running.folder) as pilot:
         await until(pilot, lambda: row(pilot, "ended").startswith("✗ ended the run is running"))
         await go_to(pilot, "ended")
         await pilot.press("space")
@@ -222,16 +206,13 @@ def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, here: Pa
         await pilot.press("space")
         await until(pilot, lambda: row(pilot, "ended").startswith("– ended"))
 
-    packaging(running.folder, scenario)
 
-
-def test_escape_cancels_the_packaging_and_then_closes_the_screen(
+async def test_escape_cancels_the_packaging_and_then_closes_the_screen(
     finished: RunFolder, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(here)
     command = StubCommand(here / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(finished) as pilot:
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("ctrl+r")
         await until(pilot, lambda: command.has("started"))
@@ -245,18 +226,15 @@ def test_escape_cancels_the_packaging_and_then_closes_the_screen(
         results = pilot.app.results
         await until(pilot, lambda: results == [None])
 
-    packaging(finished, scenario)
-
 
 @pytest.mark.slow
-def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path) -> None:
+async def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path) -> None:
     write_files(here)
     copy.note.write_text("[/ a note [bold red]\x1b[31m\u202e")
     (here / "team.toml").write_text('"[/ key\\u001b[31m[bold]" = 1\n[[members]]\nname = "[/"\n')
     # The name is just within the limit of the file system, but that of its temporary file is not.
     out = f"[/ {'[bold]' * 41}.zip"
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_package(copy) as pilot:
         assert "[/ a note [bold red]�[31m�" in screen_text(pilot.app)
         assert "✗ team team.toml: [/ key�[31m[bold]: unknown field" in row(pilot, "team")
         (here / "team.toml").write_text('[[members]]\nname = "[/ \\u001b[31mAda"\n')
@@ -268,34 +246,28 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
         assert text(pilot, "#message") == f"{out}: cannot be written (File name too long)."
         assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(screen_text(pilot.app))
 
-    packaging(copy, scenario)
 
-
-def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
+    async with open_package(copy) as pilot:
         copy.spec_file.unlink()
         await until(pilot, lambda: screen(pilot).query_one("#state").has_class("-error"))
         assert "spec.json" in text(pilot, "#state") and not is_ready(pilot)
         assert row(pilot, "ended") == "✓ ended the run is finished"
 
-    packaging(copy, scenario)
-
 
 @pytest.mark.parametrize("size", [*long_values([(20, 5), (40, 12)]), *SIZES])
-def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
+    async with open_package(finished, size=size) as pilot:
         for selector in ("#submit", "#checklist"):
             region = screen(pilot).query_one(selector).region
             assert region.height >= 1 and region.bottom <= size[1]
         await until(pilot, lambda: "✗ team" in screen_text(pilot.app))
 
-    packaging(finished, scenario, size=size)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
-def test_the_list_of_runs_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_list_of_runs_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         runs = table_of(pilot, "runs")
         await until(pilot, lambda: runs.row_count)
         runs.move_to(finished.id)
@@ -308,14 +280,10 @@ def test_the_list_of_runs_and_the_palette_open_it(finished: RunFolder, size: tup
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
 
-    play_app(scenario, size=size)
 
-
-def test_the_run_screen_opens_it(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_run_screen_opens_it(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         assert "p Package" in screen_text(pilot.app)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
         await until(pilot, lambda: finished.id in screen_text(pilot.app))
-
-    watch(finished, scenario)

@@ -5,16 +5,15 @@ import json
 import sqlite3
 
 import pytest
-from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
-from tests.tui.piloting import notifications, play_screen, screen_text, text_of, until, watch
+from tests.tui.piloting import notifications, open_run, open_screen, screen_text, text_of, until
 
 
-def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
+    async with open_run(copy) as pilot:
         remove_run(copy)
         await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#why"))
         assert "cannot be read now" in screen_text(pilot.app)
@@ -28,29 +27,21 @@ def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
         await pilot.press("escape", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
 
-    watch(copy, scenario)
 
-
-def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
+async def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
     spec = copy.spec_file.read_bytes()
     copy.spec_file.write_bytes(b"{")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(RunScreen(copy)) as pilot:
         await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#why"))
         copy.spec_file.write_bytes(spec)
         await until(pilot, lambda: "guesses" in text_of(pilot, "#details-text"))
 
-    play_screen(RunScreen(copy), scenario)
 
-
-def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> None:
+async def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> None:
     copy.tokenizer.write_text("[/ no tokenizer")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(copy) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "✗" in screen_text(pilot.app))
-
-    watch(copy, scenario)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +52,15 @@ def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> 
         "UPDATE ledger SET spent = 'a while'",
     ],
 )
-def test_a_damaged_run_does_not_affect_the_screen_of_another(finished: RunFolder, copy: RunFolder, damage: str) -> None:
+async def test_a_damaged_run_does_not_affect_the_screen_of_another(
+    finished: RunFolder, copy: RunFolder, damage: str
+) -> None:
     spec = json.loads(copy.spec_file.read_text())
     spec["attack"]["name"], spec["created_at"], spec["id"] = "baseline", spec["created_at"] - 100, copy.id
     copy.spec_file.write_text(json.dumps(spec))
     with contextlib.closing(sqlite3.connect(copy.store)) as db, db:
         db.execute(damage)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(finished) as pilot:
         await until(pilot, lambda: not any(worker.group == "reference" for worker in pilot.app.workers))
         await pilot.press("2", "1")
         assert "draws on small" in screen_text(pilot.app)
-
-    watch(finished, scenario)

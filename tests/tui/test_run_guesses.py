@@ -9,7 +9,7 @@ from harness.tui.guess_search import highlight
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
-from tests.tui.piloting import burst, drawn_cursor, rows_of, screen_text, table_of, text_of, title_of, until, watch
+from tests.tui.piloting import burst, drawn_cursor, open_run, rows_of, screen_text, table_of, text_of, title_of, until
 from tests.tui.stored import add_guesses
 from tests.unit.tui.recorded import Recorded
 
@@ -22,10 +22,9 @@ def examples(pilot: Pilot[None]) -> set[str]:
     return {cells[0] for cells in rows_of(guesses(pilot)).values()}
 
 
-def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: Recorded) -> None:
+async def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: Recorded) -> None:
     add_guesses(running, 60)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(running.folder) as pilot:
         await pilot.press("3")
         table = guesses(pilot)
         await until(pilot, lambda: table.row_count == 60 and table.key_under_cursor == "60")
@@ -41,16 +40,14 @@ def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: 
         add_guesses(running, 10)
         await until(pilot, lambda: table.key_under_cursor == "130")
 
-    watch(running.folder, scenario)
 
-
-def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded) -> None:
+async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded) -> None:
     add_guesses(running, 4)
 
     def titles(pilot: Pilot[None]) -> list[str]:
         return [str(column.title) for column in guesses(pilot)._columns]
 
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(running.folder) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: guesses(pilot).row_count == 4)
         assert titles(pilot) == ["example", "time", "score", "diff", "prefix", "suffix"]
@@ -59,11 +56,9 @@ def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded) -> N
         assert titles(pilot)[2:5] == ["score", "trial", "diff"]
         assert [cells[3].strip() for cells in rows_of(guesses(pilot)).values()] == ["–"] * 4 + ["7"]
 
-    watch(running.folder, scenario)
 
-
-def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: guesses(pilot).row_count == 64)
         for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
@@ -75,11 +70,9 @@ def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
         await pilot.press("m")
         await until(pilot, lambda: guesses(pilot).row_count == 64)
 
-    watch(finished, scenario)
 
-
-def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         burst(pilot, "/", *"17", "enter")
         await until(pilot, lambda: "1 found for 17" in title_of(pilot, "guesses"))
         assert examples(pilot) == {"17"}
@@ -97,11 +90,9 @@ def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> Non
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
 
-    watch(finished, scenario)
 
-
-def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         await pilot.press("3")
         burst(pilot, "/", *"1", "enter")
         await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
@@ -112,16 +103,12 @@ def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
             shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
 
-    watch(finished, scenario)
 
-
-def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         burst(pilot, "/", *"stop freeze q")
         await until(pilot, lambda: pilot.app.screen.query_one("#search", Input).value == "stop freeze q")
         assert isinstance(pilot.app.screen, RunScreen) and "frozen" not in text_of(pilot, "#who")
-
-    watch(finished, scenario)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +121,8 @@ def test_what_was_searched_is_highlighted_across_the_pieces(query: str, found: l
     assert "".join(text for text, _ in highlight(spans, query)) == "abcda"
 
 
-def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         await pilot.press("3", "up", "up")
         await until(pilot, lambda: guesses(pilot).key_under_cursor == "62")
         example = int(rows_of(guesses(pilot))["62"][0])
@@ -148,11 +135,9 @@ def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFold
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
 
-    watch(finished, scenario)
 
-
-def test_a_double_click_opens_the_example(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_double_click_opens_the_example(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         await pilot.press("3")
         table = guesses(pilot)
         await until(pilot, lambda: table.row_count == 64 and table.scroll_offset.y)
@@ -161,5 +146,3 @@ def test_a_double_click_opens_the_example(finished: RunFolder) -> None:
         await until(pilot, lambda: table.key_under_cursor == top)
         await pilot.click(table, offset=(5, 1), times=2)
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
-
-    watch(finished, scenario)

@@ -1,6 +1,5 @@
 """The screen of one run: figures, plots, panels and keys. Only `stop` affects the run."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +16,7 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import PlotView, RunPlot
 from tests.functional.machine import Machine, guess_count, wait_until
 from tests.tools.tiers import long_values
-from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch
+from tests.tui.piloting import SIZES, notifications, open_run, screen_text, text_of, title_of, until
 from tests.tui.stored import add_guesses, stored_run
 from tests.unit.tui.recorded import Recorded
 
@@ -45,8 +44,8 @@ def y_labels(pilot: Pilot[None]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
+    async with open_run(finished, size=size) as pilot:
         assert text_of(pilot, "#who").startswith("✓ finished  draws on small  aaaa-draws-small")
         assert " of 1:00" in text_of(pilot, "#bars") and "exact@1" in text_of(pilot, "#details-text")
         for key in "1234":
@@ -59,11 +58,10 @@ def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[in
             await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
             await until(pilot, lambda: "✗" in screen_text(pilot.app) and "example" in screen_text(pilot.app))
 
-    watch(finished, scenario, size=size)
 
+async def test_keys_switch_between_panels(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
 
-def test_keys_switch_between_panels(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
         def shown() -> list[str | None]:
             return [panel.id for panel in pilot.app.screen.query(".panel") if not panel.has_class("-hidden")]
 
@@ -74,28 +72,22 @@ def test_keys_switch_between_panels(finished: RunFolder) -> None:
             await pilot.press(key)
             await until(pilot, lambda name=name: shown() == [name])
 
-    watch(finished, scenario)
 
-
-def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         tabs = text_of(pilot, ".tabs")
         await pilot.click(".tabs", offset=(tabs.index("2 Figures") + 2, 0))
         await until(pilot, lambda: not pilot.app.screen.query_one("#details").has_class("-hidden"))
 
-    watch(finished, scenario)
 
-
-def test_a_recall_with_its_interval_is_one_line(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_recall_with_its_interval_is_one_line(finished: RunFolder) -> None:
+    async with open_run(finished, size=(120, 35)) as pilot:
         width = pilot.app.screen.query_one("#details-text").content_size.width
         assert width >= len("any guess correct  0.369 [0.338, 0.400]")
 
-    watch(finished, scenario, size=(120, 35))
 
-
-def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
+    async with open_run(finished, size=(140, 40)) as pilot:
         await pilot.press("1")
         plot, guesses = (pilot.app.screen.query_one(f"#{name}") for name in ("plot", "guesses"))
         width = plot.size.width
@@ -104,12 +96,10 @@ def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
         await pilot.press("z")
         await until(pilot, lambda: plot.size.width == width and guesses.region.area)
 
-    watch(finished, scenario, size=(140, 40))
-
 
 @pytest.mark.parametrize("size", [(120, 35), *long_values([(80, 24), (200, 55)])])
-def test_every_plot_has_two_labels_on_each_axis(finished: RunFolder, size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_every_plot_has_two_labels_on_each_axis(finished: RunFolder, size: tuple[int, int]) -> None:
+    async with open_run(finished, size=size) as pilot:
         await pilot.press("1")
         for kind in list(RunPlot)[:5]:
             await until(pilot, lambda kind=kind: title_of(pilot, "plot").startswith(kind.value))
@@ -118,11 +108,9 @@ def test_every_plot_has_two_labels_on_each_axis(finished: RunFolder, size: tuple
                 assert plot_lines(pilot)[-2].count("┴") >= 2
             await pilot.press("]")
 
-    watch(finished, scenario, size=size)
 
-
-def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> None:
+    async with open_run(finished, size=(120, 35)) as pilot:
         await pilot.press("1")
         await until(pilot, lambda: any("cap 100" in line for line in plot_lines(pilot)))
         view = pilot.app.screen.query_one("#plot-view", PlotView)
@@ -132,11 +120,9 @@ def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> None:
         curve = plot.lines[-1]
         assert curve.label == "this run" and len(curve.x) > 1
 
-    watch(finished, scenario, size=(120, 35))
 
-
-def test_brackets_go_through_the_plots(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_brackets_go_through_the_plots(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         seen = []
         for _ in RunPlot:
             seen.append(title_of(pilot, "plot").partition(" · ")[0])
@@ -147,21 +133,17 @@ def test_brackets_go_through_the_plots(finished: RunFolder) -> None:
         await pilot.press("[", "[")
         await until(pilot, lambda: title_of(pilot, "plot").startswith(RunPlot.PACE.value))
 
-    watch(finished, scenario)
 
-
-def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
+    async with open_run(finished) as pilot:
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 24)]:
             await pilot.resize_terminal(*size)
             await pilot.pause()
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
 
-    watch(finished, scenario)
 
-
-def test_freezing_affects_only_the_view(running: Recorded) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_freezing_affects_only_the_view(running: Recorded) -> None:
+    async with open_run(running.folder) as pilot:
         await pilot.press("f")
         await until(pilot, lambda: "view frozen" in text_of(pilot, "#who"))
         before = text_of(pilot, "#details-text")
@@ -174,13 +156,10 @@ def test_freezing_affects_only_the_view(running: Recorded) -> None:
         await until(pilot, lambda: text_of(pilot, "#details-text") != before)
         assert "frozen" not in text_of(pilot, "#who")
 
-    watch(running.folder, scenario)
 
-
-def test_the_log_opens_with_l_and_by_itself_after_a_crash(running: Recorded) -> None:
+async def test_the_log_opens_with_l_and_by_itself_after_a_crash(running: Recorded) -> None:
     running.folder.log.write_text("loading\n[/ went wrong\n")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(running.folder) as pilot:
         drawer = pilot.app.screen.query_one("#log")
         assert not drawer.display
         await pilot.press("l")
@@ -197,11 +176,9 @@ def test_the_log_opens_with_l_and_by_itself_after_a_crash(running: Recorded) -> 
         await until(pilot, lambda: pilot.app.screen._snapshot is not snapshot)  # type: ignore[attr-defined]
         assert not drawer.display
 
-    watch(running.folder, scenario)
 
-
-def test_stop_asks_for_confirmation(running: Recorded) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_stop_asks_for_confirmation(running: Recorded) -> None:
+    async with open_run(running.folder) as pilot:
         for answer in ("n", "escape"):
             await pilot.press("s")
             await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
@@ -209,28 +186,23 @@ def test_stop_asks_for_confirmation(running: Recorded) -> None:
             await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         assert not run_summary(running.folder).status.is_over
 
-    watch(running.folder, scenario)
-
 
 @pytest.mark.slow
-def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: RunFolder) -> None:
-    async def play() -> None:
-        app = HarnessApp(watched=real_run)
-        async with app.run_test() as pilot:
-            await until(pilot, lambda: isinstance(app.screen, RunScreen) and "▶ running" in _header(app))
-            await pilot.press("s")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-            await pilot.press("y")
-            await until(pilot, lambda: f"{real_run.id} is stopped." in notifications(pilot))
-            await until(pilot, lambda: "■ stopped" in _header(app))
-            await pilot.press("r")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-            await pilot.press("y")
-            await until(pilot, lambda: "▶ running" in _header(app))
-            await pilot.press("q", "q")
-            await until(pilot, lambda: not app.is_running or app._exit)
-
-    asyncio.run(play())
+async def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: RunFolder) -> None:
+    app = HarnessApp(watched=real_run)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "▶ running" in _header(app))
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("y")
+        await until(pilot, lambda: f"{real_run.id} is stopped." in notifications(pilot))
+        await until(pilot, lambda: "■ stopped" in _header(app))
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("y")
+        await until(pilot, lambda: "▶ running" in _header(app))
+        await pilot.press("q", "q")
+        await until(pilot, lambda: not app.is_running or app._exit)
     count = guess_count(real_run)
     wait_until(lambda: guess_count(real_run) > count, seconds=90)
     assert run_summary(real_run).status == "running"
@@ -240,35 +212,27 @@ def _header(app: HarnessApp) -> str:
     return str(app.screen.query_one("#who", Static).content) if isinstance(app.screen, RunScreen) else ""
 
 
-def test_only_possible_actions_are_offered(finished: RunFolder, running: Recorded) -> None:
-    async def offered(pilot: Pilot[None]) -> set[str]:
-        active = pilot.app.screen.active_bindings
-        return {key for key in ("s", "r") if key in active and active[key].enabled}
-
-    assert watch(finished, offered) == set()
-    assert watch(running.folder, offered) == {"s"}
+async def test_only_possible_actions_are_offered(finished: RunFolder, running: Recorded) -> None:
+    for folder, keys in ((finished, set()), (running.folder, {"s"})):
+        async with open_run(folder) as pilot:
+            active = pilot.app.screen.active_bindings
+            assert {key for key in ("s", "r") if key in active and active[key].enabled} == keys
 
 
-def test_a_partial_run_is_not_compared_with_a_whole_one(machine: Machine) -> None:
+async def test_a_partial_run_is_not_compared_with_a_whole_one(machine: Machine) -> None:
     partial = stored_run(machine.folder, "pppp-draws-small", range(8), examples=32)
     whole = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(partial, size=(140, 40)) as pilot:
         await until(pilot, lambda: text_of(pilot, "#difference-figure .name") == "partial: not compared")
         assert best_other_curve("baseline", partial.attack_spec()) is None
-
-    watch(partial, scenario, size=(140, 40))
     remove_run(whole)
     remove_run(partial)
 
 
-def test_the_best_other_baseline_run_is_the_reference(machine: Machine, finished: RunFolder) -> None:
+async def test_the_best_other_baseline_run_is_the_reference(machine: Machine, finished: RunFolder) -> None:
     best = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(finished, size=(140, 40)) as pilot:
         await until(pilot, lambda: "best baseline dddd" in screen_text(pilot.app))
         assert text_of(pilot, "#difference-figure .name") == "to baseline 0.469"
         assert text_of(pilot, "#difference-figure .small") == "-0.219"
-
-    watch(finished, scenario, size=(140, 40))
     remove_run(best)

@@ -6,13 +6,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
 from tests.tools.tiers import first_is_fast
-from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
+from tests.tui.piloting import open_run, open_screen, screen_text, text_of, until
 from tests.tui.stored import edit_spec
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -31,7 +30,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", first_is_fast(STATES, fast=3))
-def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+async def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     phase, words = STATES[state]
@@ -40,8 +39,7 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
         run.event("phase", phase=phase, reason="for a reason [/")
     if state != "without a guess":
         run.guess(run.batch("a"), [(example, example % 2 == 0, 1.0 - example) for example in range(EXAMPLES)])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(run.folder) as pilot:
         assert text_of(pilot, "#who").startswith(f"{words}  some on small")
         assert ("round is blind" in text_of(pilot, "#details-text")) == (state == "blind")
         for theme in ("textual-light", "textual-dark") if state == "running" else ("textual-dark",):
@@ -54,12 +52,10 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
             await pilot.resize_terminal(200, 50)
             await until(pilot, lambda: "Guesses" in screen_text(pilot.app) and "Figures" in screen_text(pilot.app))
 
-    watch(run.folder, scenario)
-
 
 @pytest.mark.parametrize("state", first_is_fast(["queued", "starting", "crashed", "stopped"]))
 @pytest.mark.parametrize("name", ["some", "baseline"])
-def test_a_run_without_a_guess_shows_no_numbers(
+async def test_a_run_without_a_guess_shows_no_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, name: str
 ) -> None:
     for variable, value in homes(tmp_path).items():
@@ -71,8 +67,7 @@ def test_a_run_without_a_guess_shows_no_numbers(
     with baseline.store.transaction():
         baseline.store.add_point(spent=1.0, guesses=16, rows=16, solved=8, wrong=8, recall=0.5)
     run.event("phase", phase=state)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(run.folder, size=(120, 40)) as pilot:
         await until(pilot, lambda: "baseline 0.500" in text_of(pilot, "#difference-figure .name"))
         for figure in ("recall", "difference"):
             assert text_of(pilot, f"#{figure}-figure .small") == "–"
@@ -80,55 +75,44 @@ def test_a_run_without_a_guess_shows_no_numbers(
         assert "0.0" not in text_of(pilot, "#details-text") and "± 0" not in screen_text(pilot.app)
         assert "No guesses" in screen_text(pilot.app)
 
-    watch(run.folder, scenario, size=(120, 40))
-
 
 @pytest.mark.parametrize(
     "scores",
     first_is_fast([((1e308, -1e308),), ((float("inf"), 0.0),), ((1e300, 1e300),), ((5e-324, 0.0),)]),
     ids=["wide", "inf", "one", "near"],
 )
-def test_any_scores_of_a_blind_round_are_drawn(
+async def test_any_scores_of_a_blind_round_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float]
 ) -> None:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     run = recorded_run(tmp_path, is_blind=True)
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(run.folder, size=(160, 40)) as pilot:
         assert "round is blind" in text_of(pilot, "#details-text")
         await pilot.press(*"]]]]")
         await until(pilot, lambda: "Best score of each example" in screen_text(pilot.app))
 
-    watch(run.folder, scenario, size=(160, 40))
 
-
-def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
+async def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
     with contextlib.closing(sqlite3.connect(copy.store)) as db, db:
         db.execute("UPDATE guess SET at = 1e300, score = -1e300")
         db.execute("UPDATE ledger SET spent = 9e999")
         db.execute("UPDATE point SET recall = 9e999, spent = -9e999")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(RunScreen(copy)) as pilot:
         await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
         for key in "123]]]]]":
             await pilot.press(key)
             await pilot.pause()
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
 
-    play_screen(RunScreen(copy), scenario)
-
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])
-def test_a_run_is_readable_in_any_theme_without_colours(
+async def test_a_run_is_readable_in_any_theme_without_colours(
     finished: RunFolder, theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_run(finished) as pilot:
         pilot.app.theme = theme
         await pilot.press("3")
         await until(pilot, lambda: "✗" in screen_text(pilot.app))
-
-    watch(finished, scenario)

@@ -17,16 +17,7 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import Machine
-from tests.tui.piloting import (
-    burst,
-    notifications,
-    play_app,
-    rows_of,
-    screen_text,
-    table_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import burst, notifications, open_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
 
 pytestmark = pytest.mark.usefixtures("two_runs")
@@ -50,10 +41,9 @@ async def listed(pilot: Pilot[None], *ids: str) -> None:
     await until(pilot, lambda: runs(pilot).keys == list(ids))
 
 
-def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:
+async def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:
     second = stored_run(machine.folder, "cccc-draws-small", range(4), seed=1, age=100_000.0)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await listed(pilot, CRASHED, DRAWS, second.id)
         runs(pilot).move_to(DRAWS)
         burst(pilot, "space", "space")
@@ -72,15 +62,12 @@ def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> N
         await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
         await pilot.press("escape")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs")
-
-    play_app(scenario)
     remove_run(second)
 
 
-def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
+async def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
     baseline = stored_run(machine.folder, "cccc-baseline-small", range(20), name="baseline", age=100_000.0)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await listed(pilot, CRASHED, DRAWS, baseline.id)
         runs(pilot).move_to(DRAWS)
         await pilot.press("c")
@@ -88,56 +75,45 @@ def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
         screen = pilot.app.screen
         assert isinstance(screen, CompareScreen)
         assert [folder.id for folder in screen._folders] == [DRAWS, baseline.id]
-
-    play_app(scenario)
     remove_run(baseline)
 
 
-def test_a_run_without_another_of_its_round_is_not_compared(machine: Machine) -> None:
+async def test_a_run_without_another_of_its_round_is_not_compared(machine: Machine) -> None:
     alone = stored_run(machine.folder, "cccc-draws-other", age=100_000.0, round_name="other")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: alone.id in runs(pilot).keys)
         runs(pilot).move_to(alone.id)
         await pilot.press("c")
         await until(pilot, lambda: "no other run of this round" in notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
-
-    play_app(scenario)
     remove_run(alone)
 
 
-def test_a_note_is_saved_and_shown(machine: Machine) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_note_is_saved_and_shown(machine: Machine) -> None:
+    async with open_app() as pilot:
         await listed(pilot, CRASHED, DRAWS)
         runs(pilot).move_to(DRAWS)
         await pilot.press("i")
         await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
         burst(pilot, *"tried [/b]", "enter")
         await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][8] == "tried [/b]")
-
-    play_app(scenario)
     RunFolder(machine.runs / DRAWS).note.unlink()
 
 
-def test_tags_are_saved_and_shown(machine: Machine) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        runs(pilot).move_to(DRAWS)
-        for typed, shown in (("best old", "best old"), ("old", "old"), ("", "")):
-            await pilot.press("t")
-            await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
-            burst(pilot, "end", "ctrl+u", *typed, "enter")
-            name = f"✓ aaaa {shown}".strip()
-            await until(pilot, lambda name=name: rows_of(runs(pilot))[DRAWS][0].strip() == name)
-
-    play_app(scenario)
+async def test_tags_are_saved_and_shown(machine: Machine, pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    runs(pilot).move_to(DRAWS)
+    for typed, shown in (("best old", "best old"), ("old", "old"), ("", "")):
+        await pilot.press("t")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        burst(pilot, "end", "ctrl+u", *typed, "enter")
+        name = f"✓ aaaa {shown}".strip()
+        await until(pilot, lambda name=name: rows_of(runs(pilot))[DRAWS][0].strip() == name)
 
 
-def test_marked_runs_are_deleted_together_and_restored(machine: Machine) -> None:
+async def test_marked_runs_are_deleted_together_and_restored(machine: Machine) -> None:
     two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
         for folder in two:
             runs(pilot).move_to(folder.id)
@@ -157,16 +133,13 @@ def test_marked_runs_are_deleted_together_and_restored(machine: Machine) -> None
         await until(pilot, lambda: "u restores them" in notifications(pilot))
         await pilot.press("u")
         await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
-
-    play_app(scenario)
     for folder in two:
         remove_run(folder)
 
 
-def test_marks_do_not_delete_when_the_cursor_is_on_another_run(machine: Machine) -> None:
+async def test_marks_do_not_delete_when_the_cursor_is_on_another_run(machine: Machine) -> None:
     marked, other = (stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy"))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: {marked.id, other.id} <= set(runs(pilot).keys))
         runs(pilot).move_to(marked.id)
         await pilot.press("space")
@@ -177,15 +150,12 @@ def test_marks_do_not_delete_when_the_cursor_is_on_another_run(machine: Machine)
         await pilot.press("y")
         await until(pilot, lambda: other.id not in runs(pilot).keys)
         assert marked.path.exists() and title_of(pilot, "list") == "Runs · 1 marked"
-
-    play_app(scenario)
     remove_run(marked)
 
 
-def test_the_screen_of_a_run_closes_when_the_run_is_deleted(machine: Machine) -> None:
+async def test_the_screen_of_a_run_closes_when_the_run_is_deleted(machine: Machine) -> None:
     folder = stored_run(machine.folder, "xxxx-draws-small", age=-5.0)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(watched=folder) as pilot:
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         await pilot.press("x")
         await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
@@ -193,20 +163,15 @@ def test_the_screen_of_a_run_closes_when_the_run_is_deleted(machine: Machine) ->
         await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         assert not folder.path.exists()
 
-    play_app(scenario, watched=folder)
 
-
-def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None:
+async def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None:
     shutil.rmtree(spoilt.tags, ignore_errors=True)
     spoilt.tags.write_text("")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: spoilt.id in runs(pilot).keys)
         runs(pilot).move_to(spoilt.id)
         await pilot.press("t")
         await until(pilot, lambda: "tags: cannot be read" in notifications(pilot))
-
-    play_app(scenario)
 
 
 @pytest.mark.parametrize(
@@ -217,13 +182,12 @@ def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None:
     ],
     ids=["no store", "wrong types"],
 )
-def test_an_unreadable_run_is_a_row_with_the_reason(
+async def test_an_unreadable_run_is_a_row_with_the_reason(
     spoilt: RunFolder, damage: Callable[[Path], object], words: str
 ) -> None:
     spoilt.summary.unlink(missing_ok=True)
     damage(spoilt.store)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await listed(pilot, CRASHED, DRAWS, spoilt.id)
         (row,) = rows_of(runs(pilot))[spoilt.id]
         assert row.startswith(f"✗ {spoilt.id}") and words in row and row.isprintable()
@@ -233,8 +197,6 @@ def test_an_unreadable_run_is_a_row_with_the_reason(
         await until(pilot, lambda: "no other run" in notifications(pilot) or isinstance(pilot.app.screen, MainScreen))
         assert isinstance(pilot.app.screen, MainScreen)
 
-    play_app(scenario)
-
 
 def _execute(store: Path, statement: str) -> None:
     with contextlib.closing(sqlite3.connect(store)) as db, db:
@@ -242,7 +204,7 @@ def _execute(store: Path, statement: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Machine) -> None:
+async def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Machine) -> None:
     finished = RunFolder(machine.runs / DRAWS)
     # Otherwise its summary is cached.
     finished.summary.unlink(missing_ok=True)
@@ -250,26 +212,22 @@ def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Machine) -
     # A reader at the end of the run may have left it in WAL mode, in which readers are not blocked.
     holder.execute("PRAGMA journal_mode=DELETE")
     holder.execute("BEGIN EXCLUSIVE")
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        assert "locked" in rows_of(runs(pilot))[DRAWS][0]
-        for title in ("Recall@100 ▼", "attack ▲"):
-            await pilot.press("o")
-            await until(pilot, lambda title=title: title in screen_text(pilot.app))
-        holder.execute("ROLLBACK")
-        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")
-
     try:
-        play_app(scenario, size=(200, 40))
+        async with open_app(size=(200, 40)) as pilot:
+            await listed(pilot, CRASHED, DRAWS)
+            assert "locked" in rows_of(runs(pilot))[DRAWS][0]
+            for title in ("Recall@100 ▼", "attack ▲"):
+                await pilot.press("o")
+                await until(pilot, lambda title=title: title in screen_text(pilot.app))
+            holder.execute("ROLLBACK")
+            await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")
     finally:
         holder.close()
 
 
-def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine) -> None:
+async def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine) -> None:
     run = live_run(machine.folder, "eeee-patient-small", name="patient")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         app = pilot.app
         assert isinstance(app, HarnessApp)
         bells = []
@@ -286,7 +244,5 @@ def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine)
         await pilot.press("ctrl+o")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.folder.id == run.folder.id)
         remove_run(other)
-
-    play_app(scenario)
     run.store.close()
     remove_run(run.folder)

@@ -18,7 +18,7 @@ from tests.tui.piloting import (
     burst,
     drawn_cursor,
     on_page,
-    play_app,
+    open_app,
     rows_of,
     screen_text,
     table_of,
@@ -42,8 +42,8 @@ async def listed(pilot: Pilot[None], *ids: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_runs_are_listed_at_any_size(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_runs_are_listed_at_any_size(size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         rows = rows_of(runs(pilot))
         assert rows[DRAWS][:4] == ["✓ aaaa", "draws", "finished", "0.125"] and rows[CRASHED][2] == "crashed"
@@ -51,75 +51,59 @@ def test_runs_are_listed_at_any_size(size: tuple[int, int]) -> None:
         if size[0] >= 80:
             assert "draws" in screen_text(pilot.app) and "crashed" in screen_text(pilot.app)
 
-    play_app(scenario, size=size)
+
+async def test_every_line_of_the_table_is_as_wide_as_the_table(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    for width in (120, 80, 60, 41):
+        await pilot.resize_terminal(width, 30)
+        await pilot.pause()
+        table = runs(pilot)
+        lines = [table.render_line(y) for y in range(table.size.height)]
+        assert {line.cell_length for line in lines} == {table.size.width}
 
 
-def test_every_line_of_the_table_is_as_wide_as_the_table() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        for width in (120, 80, 60, 41):
-            await pilot.resize_terminal(width, 30)
-            await pilot.pause()
-            table = runs(pilot)
-            lines = [table.render_line(y) for y in range(table.size.height)]
-            assert {line.cell_length for line in lines} == {table.size.width}
-
-    play_app(scenario)
-
-
-def test_an_audit_neither_is_in_the_list_nor_changes_its_columns(machine: Machine) -> None:
+async def test_an_audit_neither_is_in_the_list_nor_changes_its_columns(machine: Machine) -> None:
     async def columns(pilot: Pilot[None]) -> list[str]:
         await until(pilot, lambda: runs(pilot).row_count)
         return [str(column.title) for column in runs(pilot)._columns if not callable(column.title)]
 
     before: list[str] = []
-
-    async def without(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         before.extend(await columns(pilot))
-
-    async def with_audit(pilot: Pilot[None]) -> None:
-        assert await columns(pilot) == before and "Recall@100" in before
-        assert runs(pilot).keys == [CRASHED, DRAWS]
-        await on_page(pilot, 3)
-        await until(pilot, lambda: table_of(pilot, "audits").keys == ["abcd-sequence-corpus"])
-
-    play_app(without)
     audit = recorded_audit(pid=os.getpid())
     audit.event("phase", phase="finished")
     try:
-        play_app(with_audit)
+        async with open_app() as pilot:
+            assert await columns(pilot) == before and "Recall@100" in before
+            assert runs(pilot).keys == [CRASHED, DRAWS]
+            await on_page(pilot, 3)
+            await until(pilot, lambda: table_of(pilot, "audits").keys == ["abcd-sequence-corpus"])
     finally:
         remove_run(audit.folder)
 
 
-def test_a_filter_keeps_matching_runs_and_escape_removes_it() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        burst(pilot, "/", *"CRASH")
-        await listed(pilot, CRASHED)
-        assert title_of(pilot, "list") == "Runs · 1 of 2"
-        await pilot.press(*"[/q")
-        await listed(pilot)
-        assert pilot.app.screen.query_one("#filter", Input).value == "CRASH[/q"
-        await pilot.press("enter", "escape")
-        await listed(pilot, CRASHED, DRAWS)
-        await until(pilot, lambda: runs(pilot).has_focus)
-
-    play_app(scenario)
+async def test_a_filter_keeps_matching_runs_and_escape_removes_it(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    burst(pilot, "/", *"CRASH")
+    await listed(pilot, CRASHED)
+    assert title_of(pilot, "list") == "Runs · 1 of 2"
+    await pilot.press(*"[/q")
+    await listed(pilot)
+    assert pilot.app.screen.query_one("#filter", Input).value == "CRASH[/q"
+    await pilot.press("enter", "escape")
+    await listed(pilot, CRASHED, DRAWS)
+    await until(pilot, lambda: runs(pilot).has_focus)
 
 
-def test_keys_after_enter_in_the_filter_are_keys_of_the_list() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        burst(pilot, "/", *"draws", "enter", "space")
-        await until(pilot, lambda: title_of(pilot, "list") == "Runs · 1 of 2 · 1 marked")
-        assert pilot.app.screen.query_one("#filter", Input).value == "draws"
-
-    play_app(scenario)
+async def test_keys_after_enter_in_the_filter_are_keys_of_the_list(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    burst(pilot, "/", *"draws", "enter", "space")
+    await until(pilot, lambda: title_of(pilot, "list") == "Runs · 1 of 2 · 1 marked")
+    assert pilot.app.screen.query_one("#filter", Input).value == "draws"
 
 
-def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
+    async with open_app(size=(200, 40)) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         for title, first in (
             ("Recall@100 ▼", DRAWS),
@@ -132,28 +116,22 @@ def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
             await until(pilot, lambda title=title: title in screen_text(pilot.app))
             assert runs(pilot).keys[0] == first
 
-    play_app(scenario, size=(200, 40))
+
+async def test_a_click_on_a_title_sorts_and_one_on_a_row_moves_the_cursor(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    table = runs(pilot)
+    title = next(line for line in screen_text(pilot.app).splitlines() if "Recall@100" in line)
+    await pilot.click("#runs", offset=(title.index("Recall@100") - table.region.x, 0))
+    await until(pilot, lambda: runs(pilot).keys == [DRAWS, CRASHED])
+    await pilot.click("#runs", offset=(5, 2))
+    await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
+    await pilot.click("#runs", offset=(5, 1), times=2)
+    await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and pilot.app.screen.folder.id == DRAWS)
 
 
-def test_a_click_on_a_title_sorts_and_one_on_a_row_moves_the_cursor() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        table = runs(pilot)
-        title = next(line for line in screen_text(pilot.app).splitlines() if "Recall@100" in line)
-        await pilot.click("#runs", offset=(title.index("Recall@100") - table.region.x, 0))
-        await until(pilot, lambda: runs(pilot).keys == [DRAWS, CRASHED])
-        await pilot.click("#runs", offset=(5, 2))
-        await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
-        await pilot.click("#runs", offset=(5, 1), times=2)
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and pilot.app.screen.folder.id == DRAWS)
-
-    play_app(scenario)
-
-
-def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine) -> None:
+async def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine) -> None:
     other = stored_run(machine.folder, "cccc-draws-other", age=-10.0, round_name="other")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await listed(pilot, "group other", other.id, "group small", CRASHED, DRAWS)
         runs(pilot).move_to("group small")
         await pilot.press("enter")
@@ -161,24 +139,19 @@ def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine) -> No
         assert rows_of(runs(pilot))["group small"] == ["▸ small  2 runs, best 0.125"]
         await pilot.press("v")
         await listed(pilot, other.id, CRASHED, DRAWS)
-
-    play_app(scenario)
     remove_run(other)
 
 
-def test_the_preview_follows_the_cursor() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        for id_, words in ((DRAWS, "0.125"), (CRASHED, "0.000")):
-            runs(pilot).move_to(id_)
-            await until(pilot, lambda id_=id_: id_ in title_of(pilot, "preview"))
-            assert words in text_of(pilot, "#facts") and "round" in text_of(pilot, "#facts")
-
-    play_app(scenario)
+async def test_the_preview_follows_the_cursor(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    for id_, words in ((DRAWS, "0.125"), (CRASHED, "0.000")):
+        runs(pilot).move_to(id_)
+        await until(pilot, lambda id_=id_: id_ in title_of(pilot, "preview"))
+        assert words in text_of(pilot, "#facts") and "round" in text_of(pilot, "#facts")
 
 
-def test_home_and_end_go_to_the_first_and_the_last_row(machine: Machine) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_home_and_end_go_to_the_first_and_the_last_row(machine: Machine) -> None:
+    async with open_app(size=(60, 20)) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         for first, last in (("home", "end"), ("g", "G"), ("k", "j"), ("up", "down"), ("pageup", "pagedown")):
             await pilot.press(last)
@@ -188,11 +161,9 @@ def test_home_and_end_go_to_the_first_and_the_last_row(machine: Machine) -> None
             await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
             assert "bbbb" in drawn_cursor(pilot, runs(pilot))
 
-    play_app(scenario, size=(60, 20))
 
-
-def test_left_and_right_scroll_the_columns_behind_a_frozen_name() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_left_and_right_scroll_the_columns_behind_a_frozen_name() -> None:
+    async with open_app(size=(60, 20)) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         assert "started" not in screen_text(pilot.app)
         await pilot.press(*["right"] * 8)
@@ -201,13 +172,10 @@ def test_left_and_right_scroll_the_columns_behind_a_frozen_name() -> None:
         await pilot.press(*["left"] * 8)
         await until(pilot, lambda: "attack" in screen_text(pilot.app) and "‹" not in screen_text(pilot.app))
 
-    play_app(scenario, size=(60, 20))
 
-
-def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(machine: Machine) -> None:
+async def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(machine: Machine) -> None:
     many = [stored_run(machine.folder, f"m{number:03}-draws-small", age=100_000.0 + number) for number in range(40)]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=(80, 24)) as pilot:
         await until(pilot, lambda: runs(pilot).row_count == 42)
         chosen = many[30].id
         runs(pilot).move_to(chosen)
@@ -224,41 +192,33 @@ def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(mac
         assert chosen in screen_text(pilot.app)
         await pilot.press("escape")
         remove_run(newer)
-
-    play_app(scenario, size=(80, 24))
     for folder in many:
         remove_run(folder)
 
 
-def test_enter_opens_a_run_and_escape_returns() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-        await until(pilot, lambda: "misbehaving on small" in screen_text(pilot.app))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-
-    play_app(scenario)
+async def test_enter_opens_a_run_and_escape_returns(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+    await until(pilot, lambda: "misbehaving on small" in screen_text(pilot.app))
+    await pilot.press("escape")
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
 
 
-def test_n_goes_to_the_attacks() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await listed(pilot, CRASHED, DRAWS)
-        await pilot.press("n")
-        await until(pilot, lambda: pilot.app.screen.query("#attacks-page") and table_of(pilot, "attacks").has_focus)
-
-    play_app(scenario)
+async def test_n_goes_to_the_attacks(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    await pilot.press("n")
+    await until(pilot, lambda: pilot.app.screen.query("#attacks-page") and table_of(pilot, "attacks").has_focus)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_empty_home_shows_the_card_of_the_first_run(
+async def test_an_empty_home_shows_the_card_of_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    (tmp_path / "state").mkdir()
+    async with open_app(size=size) as pilot:
         if size[0] >= 80:
             await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
             assert "Recall@100" in screen_text(pilot.app)
@@ -269,17 +229,11 @@ def test_an_empty_home_shows_the_card_of_the_first_run(
         await listed(pilot, DRAWS)
         await until(pilot, lambda: runs(pilot).has_focus and not pilot.app.screen.query_one("#first-run").region)
 
-    (tmp_path / "state").mkdir()
-    play_app(scenario, size=size)
-
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])
-def test_it_is_readable_in_any_theme_without_colours(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_readable_in_any_theme_without_colours(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         pilot.app.theme = theme
         await until(pilot, lambda: "finished" in screen_text(pilot.app) and "✓ aaaa" in screen_text(pilot.app))
         assert "▌" in screen_text(pilot.app)
-
-    play_app(scenario)

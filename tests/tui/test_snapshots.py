@@ -36,7 +36,7 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
-from tests.tui.piloting import on_page, play_app, play_screen, rows_of, table_of, title_of, until
+from tests.tui.piloting import on_page, open_app, open_screen, rows_of, table_of, title_of, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
@@ -53,6 +53,7 @@ def place(tmp_path: Path) -> Iterator[None]:
         for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
             patch.setenv(name, value)
         patch.chdir(tmp_path)
+        patch.setattr(overview, "device_loads", dict)
         # The cursor of an input blinks, and a busy machine takes a picture of either state.
         patch.setattr(Input, "_toggle_cursor", lambda self: None)
         time.tzset()
@@ -114,25 +115,23 @@ def recorded_audit_() -> RunFolder:
     return audit.folder
 
 
-def screenshot(
+async def screenshot(
     screen: Screen[Any], is_ready: Callable[[Pilot[None]], Any], *, size: tuple[int, int], keys: Sequence[str] = ()
 ) -> str:
-    async def scenario(pilot: Pilot[None]) -> str:
+    async with open_screen(screen, size=size) as pilot:
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press(*keys)
-        await wait_until_stable(pilot)
-        return pilot.app.export_screenshot(title="harness")
-
-    return play_screen(screen, scenario, size=size)
+        return await stable_picture(pilot)
 
 
-async def wait_until_stable(pilot: Pilot[None]) -> None:
-    """Wait until consecutive screenshots are equal."""
+async def stable_picture(pilot: Pilot[None]) -> str:
+    """Wait until consecutive screenshots are equal, and return the last."""
     pictures = [""]
     while len(pictures) < 4:
         await pilot.pause(0.1)
-        picture = pilot.app.export_screenshot()
+        picture = pilot.app.export_screenshot(title="harness")
         pictures = [*pictures, picture] if picture == pictures[-1] else [picture]
+    return pictures[-1]
 
 
 def shows(pilot: Pilot[None], selector: str, words: str) -> bool:
@@ -140,20 +139,12 @@ def shows(pilot: Pilot[None], selector: str, words: str) -> bool:
     return bool(found) and words in str(found.first(Static).content)
 
 
-def picture_of_page(number: int, is_ready: Callable[[Pilot[None]], Any], size: tuple[int, int]) -> str:
+async def picture_of_page(number: int, is_ready: Callable[[Pilot[None]], Any], size: tuple[int, int]) -> str:
     """Return a picture of a page of the main screen."""
-    pictures: list[str] = []
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=size) as pilot:
         await on_page(pilot, number)
         await until(pilot, lambda: is_ready(pilot))
-        await wait_until_stable(pilot)
-        pictures.append(pilot.app.export_screenshot(title="harness"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overview, "device_loads", dict)
-        play_app(scenario, size=size)
-    return pictures[0]
+        return await stable_picture(pilot)
 
 
 def has_rows(name: str, count: int = 1) -> Callable[[Pilot[None]], bool]:
@@ -161,7 +152,7 @@ def has_rows(name: str, count: int = 1) -> Callable[[Pilot[None]], bool]:
 
 
 @BOTH_SIZES
-def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+async def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     for id_, solved in (("abcd-some", 9), ("efgh-other", 12)):
         recorded(tmp_path, id_, solved=solved)
     recorded(tmp_path, "ijkl-blind", solved=0, is_blind=True)
@@ -169,15 +160,15 @@ def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapsho
     def is_ready(pilot: Pilot[None]) -> bool:
         return table_of(pilot, "runs").row_count == 3 and shows(pilot, "#facts", "guesses")
 
-    matches_snapshot(f"runs-{size[0]}", picture_of_page(1, is_ready, size))
+    matches_snapshot(f"runs-{size[0]}", await picture_of_page(1, is_ready, size))
 
 
-def test_the_card_of_the_first_run(matches_snapshot: Matcher) -> None:
-    picture = picture_of_page(1, lambda pilot: pilot.app.screen.query_one("#first-run").region.area, NARROW)
+async def test_the_card_of_the_first_run(matches_snapshot: Matcher) -> None:
+    picture = await picture_of_page(1, lambda pilot: pilot.app.screen.query_one("#first-run").region.area, NARROW)
     matches_snapshot("first-run-80", picture)
 
 
-def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
     # A relative path, so that no picture depends on the place of the repository.
     (tmp_path / "plugins").mkdir()
     shutil.copy(PLUGINS / "draws.py", tmp_path / "plugins")
@@ -187,7 +178,7 @@ def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
         def is_ready(pilot: Pilot[None]) -> bool:
             return shows(pilot, "#about-text", "trials") and "draws.py" in title_of(pilot, "source")
 
-        matches_snapshot("attacks-80", picture_of_page(2, is_ready, NARROW))
+        matches_snapshot("attacks-80", await picture_of_page(2, is_ready, NARROW))
 
 
 def _attack(path: Path) -> AttackFile:
@@ -195,12 +186,14 @@ def _attack(path: Path) -> AttackFile:
     return replace(found, path=path, origin="./attacks")
 
 
-def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
+async def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
     recorded_audit_()
-    matches_snapshot("audits-80", picture_of_page(3, lambda pilot: shows(pilot, "#figures-text", "trigram"), NARROW))
+    matches_snapshot(
+        "audits-80", await picture_of_page(3, lambda pilot: shows(pilot, "#figures-text", "trigram"), NARROW)
+    )
 
 
-def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
+async def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
     folds = ("fold0of2", "fold1of2")
     created = Tuning(
         id="abcd-tuning",
@@ -229,10 +222,10 @@ def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
     view = TuningView(created, 3, ("top_k", "width"), settings, {"top_k": 0.75, "width": 0.25})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "read_tunings", lambda: [view])
-        matches_snapshot("tuning-80", picture_of_page(4, has_rows("settings", 2), NARROW))
+        matches_snapshot("tuning-80", await picture_of_page(4, has_rows("settings", 2), NARROW))
 
 
-def test_the_page_of_the_leaderboard(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_the_page_of_the_leaderboard(tmp_path: Path, matches_snapshot: Matcher) -> None:
     (tmp_path / "submissions").mkdir()
     (tmp_path / "submissions" / "a.zip").touch()
     save_round_choice("demo")
@@ -253,21 +246,21 @@ def test_the_page_of_the_leaderboard(tmp_path: Path, matches_snapshot: Matcher) 
     answer = {"round": "demo", "error_cap": 100, "entries": [entry, second | {"verified": "not verified"}]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaderboard, "run_command", lambda *_, **__: answer)
-        matches_snapshot("leaderboard-80", picture_of_page(5, has_rows("entries", 2), NARROW))
+        matches_snapshot("leaderboard-80", await picture_of_page(5, has_rows("entries", 2), NARROW))
 
 
-def test_the_page_of_data(matches_snapshot: Matcher) -> None:
+async def test_the_page_of_data(matches_snapshot: Matcher) -> None:
     def is_ready(pilot: Pilot[None]) -> bool:
         rows = rows_of(table_of(pilot, "rounds"))
         return len(rows) == 4 and all("checking" not in cells[2] for cells in rows.values())
 
-    matches_snapshot("data-80", picture_of_page(6, is_ready, NARROW))
+    matches_snapshot("data-80", await picture_of_page(6, is_ready, NARROW))
 
 
 @BOTH_SIZES
-def test_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+async def test_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = screenshot(RunScreen(folder), has_band, size=size)
+    svg = await screenshot(RunScreen(folder), has_band, size=size)
     matches_snapshot(f"run-{size[0]}", svg)
 
 
@@ -278,45 +271,45 @@ def has_band(pilot: Pilot[None]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, 7))
-def test_the_other_plots_of_a_run(tmp_path: Path, number: int, matches_snapshot: Matcher) -> None:
+async def test_the_other_plots_of_a_run(tmp_path: Path, number: int, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = screenshot(RunScreen(folder), has_band, size=(120, 35), keys=["]"] * number)
+    svg = await screenshot(RunScreen(folder), has_band, size=(120, 35), keys=["]"] * number)
     matches_snapshot(f"run-plot-{number + 1}", svg)
 
 
 @pytest.mark.slow
-def test_a_blind_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_a_blind_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
-    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#details-text", "blind"), size=(120, 35))
+    svg = await screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#details-text", "blind"), size=(120, 35))
     matches_snapshot("run-blind", svg)
 
 
-def test_an_audit(matches_snapshot: Matcher) -> None:
+async def test_an_audit(matches_snapshot: Matcher) -> None:
     screen = AuditScreen(recorded_audit_())
-    svg = screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=NARROW)
+    svg = await screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=NARROW)
     matches_snapshot("audit-80", svg)
 
 
-def test_a_comparison(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_a_comparison(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
-    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=NARROW)
+    svg = await screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=NARROW)
     matches_snapshot("compare-80", svg)
 
 
-def test_an_example(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_an_example(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     screen = ExampleScreen([folder], range(EXAMPLES), 12)
-    svg = screenshot(screen, has_rows("candidates"), size=NARROW)
+    svg = await screenshot(screen, has_rows("candidates"), size=NARROW)
     matches_snapshot("example-80", svg)
 
 
-def test_the_form_of_a_new_run(matches_snapshot: Matcher) -> None:
+async def test_the_form_of_a_new_run(matches_snapshot: Matcher) -> None:
     screen = NewRunScreen(_attack(PLUGINS / "draws.py"), attacks_folder=None, round_name="demo")
-    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=NARROW)
+    svg = await screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=NARROW)
     matches_snapshot("new-run-80", svg)
 
 
-def test_the_package_of_a_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
+async def test_the_package_of_a_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     folder.code.mkdir()
@@ -326,27 +319,21 @@ def test_the_package_of_a_run(tmp_path: Path, matches_snapshot: Matcher) -> None
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
     # The check `sandbox` is unmet, and accepted with Space.
-    svg = screenshot(screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=NARROW, keys=["space"])
+    svg = await screenshot(
+        screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=NARROW, keys=["space"]
+    )
     matches_snapshot("package-80", svg)
 
 
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "b"])
-def test_the_dialogs(key: str, matches_snapshot: Matcher) -> None:
-    pictures: list[str] = []
-
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_the_dialogs(key: str, matches_snapshot: Matcher) -> None:
+    names = {"question_mark": "keys", "ctrl+p": "actions", "b": "round"}
+    async with open_app(size=(80, 24)) as pilot:
         await pilot.press(key)
         await until(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await wait_until_stable(pilot)
-        pictures.append(pilot.app.export_screenshot(title="harness"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overview, "device_loads", dict)
-        play_app(scenario, size=(80, 24))
-    names = {"question_mark": "keys", "ctrl+p": "actions", "b": "round"}
-    matches_snapshot(f"dialog-{names[key]}", pictures[0])
+        matches_snapshot(f"dialog-{names[key]}", await stable_picture(pilot))
 
 
-def test_a_question(matches_snapshot: Matcher) -> None:
-    svg = screenshot(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
+async def test_a_question(matches_snapshot: Matcher) -> None:
+    svg = await screenshot(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
     matches_snapshot("question", svg)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 from textual.widget import AwaitMount, Widget
 from textual.widgets import Input
 
@@ -21,14 +20,14 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import notifications, play_app, play_screen, until
+from tests.tui.piloting import notifications, open_app, open_screen, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
 
 
-def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> str:
+async def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
+    async with open_screen(screen_of("draws", PLUGINS, str(place / "round.toml"))) as pilot:
         rows = await form(pilot)
         await typed(pilot, rows["pause"], "0")
         await typed(pilot, rows["--seed"], "9")
@@ -37,24 +36,18 @@ def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
         assert text_of(pilot, "#message").startswith("starting …")
         (run_id,) = await until(pilot, lambda: stage(pilot).results)
         assert isinstance(run_id, str)
-        return run_id
-
-    run_id = play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     folder = run_folder(run_id)
     spec = folder.attack_spec()
     assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
     wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
     assert run_summary(folder).status == "finished"
-
-    async def again(pilot: Pilot[None]) -> dict[str, str]:
-        return {key: row.text for key, row in (await form(pilot)).items()}
-
-    values = play_screen(screen_of("draws", PLUGINS, "demo"), again)
+    async with open_screen(screen_of("draws", PLUGINS, "demo")) as pilot:
+        values = {key: row.text for key, row in (await form(pilot)).items()}
     assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_form_that_is_left_while_its_fields_are_mounted_closes_afterwards(
+async def test_a_form_that_is_left_while_its_fields_are_mounted_closes_afterwards(
     is_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mount_all = FormFields.mount_all
@@ -70,63 +63,50 @@ def test_a_form_that_is_left_while_its_fields_are_mounted_closes_afterwards(
         return mounted
 
     monkeypatch.setattr(FormFields, "mount_all", leave)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("draws", PLUGINS, "demo")) as pilot:
         await until(pilot, lambda: stage(pilot).results == [None])
 
-    play_screen(screen_of("draws", PLUGINS, "demo"), scenario)
 
-
-def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
+async def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
     written(plugins, PAIR)
     save_values("some", {"high": "0", "low": "2", "gone": "1"})
-
-    async def scenario(pilot: Pilot[None]) -> dict[str, str]:
-        return {key: row.text for key, row in (await form(pilot)).items()}
-
-    values = play_screen(screen_of("some", plugins), scenario)
+    async with open_screen(screen_of("some", plugins)) as pilot:
+        values = {key: row.text for key, row in (await form(pilot)).items()}
     assert (values["high"], values["low"]) == ("", "2")
 
 
-def test_a_missing_value_starts_nothing(plugins: Path) -> None:
+async def test_a_missing_value_starts_nothing(plugins: Path) -> None:
     written(plugins, PAIR)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         rows = await form(pilot)
         assert await pilot.click("#submit")
         await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
         assert rows["high"].query_one(Input).has_focus
         assert message_of(rows["high"]) == "✗ required"
-
-    play_screen(screen_of("some", plugins), scenario)
     assert all_run_folders() == []
 
 
-def test_without_torch_the_form_says_what_to_install(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_torch_the_form_says_what_to_install(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hiding = place / "hiding"
     hiding.mkdir(exist_ok=True)
     (hiding / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(hiding))
     before = all_run_folders()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("greedy", ROOT / "attacks")) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "torch is not installed" in text_of(pilot, "#message"))
         assert "pip install -e '.[torch]'" in text_of(pilot, "#message")
-
-    play_screen(screen_of("greedy", ROOT / "attacks"), scenario)
     assert all_run_folders() == before
 
 
-def test_several_values_show_and_start_a_command_each(
+async def test_several_values_show_and_start_a_command_each(
     plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(plugins, PLAIN)
     command = StubCommand(place / "stub", monkeypatch)
     command.release()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         rows = await form(pilot)
         await typed(pilot, rows["--seed"], "1,2,3,4")
         await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
@@ -145,14 +125,11 @@ def test_several_values_show_and_start_a_command_each(
         # The page of runs puts its cursor there.
         assert stage(pilot).results == [f"{HEADING}{group}"]
 
-    play_screen(screen_of("some", plugins), scenario)
-
 
 @pytest.mark.slow
-def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
+async def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
     written(plugins, PAIR)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins, str(place / "round.toml"))) as pilot:
         rows = await form(pilot)
         await typed(pilot, rows["low"], "5")
         await typed(pilot, rows["high"], "3")
@@ -161,16 +138,15 @@ def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> N
         await until(pilot, lambda: text_of(pilot, "#message") == shown)
         assert rows["low"].text == "5"
         assert not stage(pilot).shown.query_one("#fields").disabled
-
-    play_screen(screen_of("some", plugins, str(place / "round.toml")), scenario)
     assert all_run_folders() == []
 
 
-def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_escape_cancels_a_start_and_keeps_the_form(
+    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(plugins, PLAIN)
     command = StubCommand(place / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: command.has("started"))
@@ -181,19 +157,16 @@ def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, m
         assert stage(pilot).results == []
         await pilot.press("escape")
         await until(pilot, lambda: stage(pilot).results == [None])
-
-    play_screen(screen_of("some", plugins), scenario)
     assert not command.has("finished")
 
 
-def test_a_run_that_started_before_it_was_cancelled_is_named(
+async def test_a_run_that_started_before_it_was_cancelled_is_named(
     plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(plugins, PLAIN)
     command = StubCommand(place / "stub", monkeypatch)
     command.complete_after_interrupt()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: command.has("started"))
@@ -206,14 +179,11 @@ def test_a_run_that_started_before_it_was_cancelled_is_named(
         await until(pilot, lambda: stage(pilot).results == ["abcd-stub"])
         assert "abcd-stub was started before it could be cancelled; s stops it." in notifications(pilot)
 
-    play_screen(screen_of("some", plugins), scenario)
-
 
 @pytest.mark.slow
-def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
+async def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
     """Whenever the real command is interrupted, the screen says what happened."""
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_screen(screen_of("draws", PLUGINS, str(place / "round.toml"))) as pilot:
         await form(pilot)
         screen = stage(pilot).shown
         for moment in range(4):
@@ -226,41 +196,35 @@ def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
             ended = await until(pilot, lambda: stage(pilot).results or "cancelled" in text_of(pilot, "#message"))
             if stage(pilot).results:
                 assert [folder.id for folder in all_run_folders()] == stage(pilot).results
-                return
+                break
             assert ended and all_run_folders() == [] and screen.is_current
-
-    play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     for folder in all_run_folders():
         stop_run(folder)
 
 
-def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = StubCommand(place / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
         await pilot.press("enter")
         await until(pilot, lambda: command.has("started"))
         await pilot.press("enter", "enter")
         command.release()
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-
-    play_app(scenario)
     assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
 
 
-def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_continues_after_the_application(
+    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(plugins, PLAIN)
     command = StubCommand(place / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> list[str | None]:
+    async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: command.has("started"))
         pilot.app.exit()
-        return stage(pilot).results
-
-    assert play_screen(screen_of("some", plugins), scenario) == []
+        assert stage(pilot).results == []
     command.release()
     wait_until(lambda: command.has("finished"), seconds=90)
     assert not command.has("interrupted")

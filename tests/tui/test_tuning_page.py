@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from textual.pilot import Pilot
 
 from harness.core.run_request import RunRequest
 from harness.core.text import NO_VALUE
@@ -19,12 +18,12 @@ from harness.tui.pages.tuning import TuningView
 from harness.tui.plot import Plot
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int]) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int]) -> None:
+    async with open_app(size=size) as pilot:
         await on_page(pilot, 4)
         if size[0] >= 80:
             await until(pilot, lambda: "no tunings yet" in screen_text(pilot.app))
@@ -32,10 +31,8 @@ def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int]) -> 
             await until(pilot, lambda: all(panel.has_class("-empty") for panel in panels))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
-    play_app(scenario, size=size)
 
-
-def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line of the best setting ends at the best recall that the table shows."""
     folds = ("fold0of2", "fold1of2")
 
@@ -56,8 +53,7 @@ def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.M
     settings = ((1, setting(0.5, 0.25), False), (3, setting(0.25, 0.25), False), (2, setting(0.75), True))
     view = TuningView(created, 5, ("top_k",), settings, {})
     monkeypatch.setattr(tuning, "read_tunings", lambda: [view])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app(size=(120, 35)) as pilot:
         await on_page(pilot, 4)
         await until(pilot, lambda: table_of(pilot, "settings").row_count == 3)
         plot = pilot.app.screen.query_one("#best-plot", PlotView)._shown
@@ -66,10 +62,8 @@ def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.M
         assert each.y.tolist() == [0.375, 0.75, 0.25]
         assert best.y.tolist() == [0.375, 0.375, 0.375] and view.best == 0.375
 
-    play_app(scenario, size=(120, 35))
 
-
-def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine) -> None:
+async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine) -> None:
     """The others were tried on fewer folds or have a lower recall."""
     folds = ("fold0of3", "fold1of3", "fold2of3")
     recalls = {"crashed": (0.9, None, 0.9), "whole": (0.2, 0.2, 0.2), "pruned": (0.1,)}
@@ -100,8 +94,7 @@ def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine)
         patch.setattr(tuning, "searched_space", lambda *_: {"kind": Span(choices=tuple(recalls))})
         view = tuning._view(created)
         patch.setattr(tuning, "read_tunings", lambda: [view])
-
-        async def scenario(pilot: Pilot[None]) -> None:
+        async with open_app(size=(160, 35)) as pilot:
             await on_page(pilot, 4)
             table = table_of(pilot, "settings")
             await until(pilot, lambda: table.row_count == 3)
@@ -110,17 +103,14 @@ def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine)
             assert [row[-1] for row in rows][::2] == ["", "2 of 3 folds; fold1of3 crashed"]
             assert rows[-1][1] == NO_VALUE and view.best == pytest.approx(0.2)
 
-        play_app(scenario, size=(160, 35))
-
 
 @pytest.mark.slow
-def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine) -> None:
+async def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine) -> None:
     path = machine.folder / "round.toml"
     path.write_text(path.read_text().replace('clusters = "none"', 'clusters = "computed"'))
     options = ("--limit", "12", "--vary", "trials=1..3", "--set", "pause=0", "--runs", "4")
     result = machine.json("tune", "draws", *options, *machine.plugin())
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with open_app() as pilot:
         await on_page(pilot, 4)
         await until(pilot, lambda: table_of(pilot, "tunings").keys == [result["id"]])
         assert rows_of(table_of(pilot, "tunings"))[result["id"]][1:4] == ["draws", path.stem, "4"]
@@ -138,5 +128,3 @@ def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine) -> No
         assert order == sorted(order, reverse=True)
         best = next(iter(rows_of(settings).values()))[titles.index("trials")]
         assert best in {str(one["params"]["trials"]) for one in result["settings"]}
-
-    play_app(scenario)

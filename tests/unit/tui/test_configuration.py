@@ -1,6 +1,5 @@
 """The settings that the screens use."""
 
-import asyncio
 import json
 import os
 import sys
@@ -36,7 +35,7 @@ async def ended(app: HarnessApp, pilot: Pilot[None], run: Recorded) -> None:
     run.event("phase", phase="crashed")
 
 
-def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
+async def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
     script = (
         "import json, os, sys; "
         "json.dump([sys.argv[2:], os.environ['HARNESS_RUN'], os.environ['HARNESS_STATUS']], open(sys.argv[1], 'w'))"
@@ -46,29 +45,21 @@ def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp
     file.write_text(f"on_finish = {json.dumps(command)}\n")
     run = recorded_run(tmp_path, pid=os.getpid())
     run.event("phase", phase="running")
-
-    async def play() -> None:
-        app = HarnessApp()
-        async with app.run_test() as pilot:
-            await ended(app, pilot, run)
-            await until(pilot, lambda: output.exists() and output.read_text().endswith("]"))
-
-    asyncio.run(play())
+    app = HarnessApp()
+    async with app.run_test() as pilot:
+        await ended(app, pilot, run)
+        await until(pilot, lambda: output.exists() and output.read_text().endswith("]"))
     assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], run.folder.id, str(Status.CRASHED)]
     assert not (Path.cwd() / "x").exists()
 
 
 @pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
-def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
+async def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
     file.write_text(f"on_finish = {json.dumps(command)}\n")
     run = recorded_run(tmp_path, pid=os.getpid())
     run.event("phase", phase="running")
-
-    async def play() -> None:
-        app = HarnessApp()
-        async with app.run_test() as pilot:
-            await ended(app, pilot, run)
-            await until(pilot, lambda: "on_finish cannot be started" in notifications(pilot))
-            assert notifications(pilot).isprintable()
-
-    asyncio.run(play())
+    app = HarnessApp()
+    async with app.run_test() as pilot:
+        await ended(app, pilot, run)
+        await until(pilot, lambda: "on_finish cannot be started" in notifications(pilot))
+        assert notifications(pilot).isprintable()

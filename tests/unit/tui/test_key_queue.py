@@ -1,9 +1,10 @@
 """Keys that arrive in one burst are handled in their order, each after all effects of the one before."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
+import pytest
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -61,83 +62,59 @@ class FormApp(OrderedKeysApp):
         self.unhandled.append(event.key)
 
 
-def play(scenario: Callable[[Pilot[None]], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with FormApp().run_test() as pilot:
-            await scenario(pilot)
-
-    asyncio.run(run())
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    async with FormApp().run_test() as pilot:
+        yield pilot
 
 
 def values(pilot: Pilot[None]) -> list[str]:
     return [field.value for field in pilot.app.screen.query(Input)]
 
 
-def test_keys_that_wait_when_the_application_ends_are_dropped() -> None:
-    async def run() -> None:
-        app = FormApp()
-        async with app.run_test() as pilot:
-            burst(pilot, *"0123456789")
-            while len(app._keys) < 2:
-                await asyncio.sleep(0)
-        assert len(app._keys) > 1 and not app.screen_stack
-        await app._next_key(app._keys[0])
-
-    asyncio.run(run())
+async def test_keys_that_wait_when_the_application_ends_are_dropped() -> None:
+    app = FormApp()
+    async with app.run_test() as pilot:
+        burst(pilot, *"0123456789")
+        while len(app._keys) < 2:
+            await asyncio.sleep(0)
+    assert len(app._keys) > 1 and not app.screen_stack
+    await app._next_key(app._keys[0])
 
 
-def test_keys_after_tab_land_in_the_next_field() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, *"10", "tab", *"600")
-        await until(pilot, lambda: "".join(values(pilot)) == "10600")
-        assert values(pilot) == ["10", "600", ""]
-
-    play(scenario)
+async def test_keys_after_tab_land_in_the_next_field(pilot: Pilot[None]) -> None:
+    burst(pilot, *"10", "tab", *"600")
+    await until(pilot, lambda: "".join(values(pilot)) == "10600")
+    assert values(pilot) == ["10", "600", ""]
 
 
-def test_keys_after_enter_land_in_the_field_that_the_message_focuses() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, *"ab", "enter", *"cd", "enter", "end", *"ef")
-        await until(pilot, lambda: len("".join(values(pilot))) == 6)
-        assert values(pilot) == ["abef", "cd", ""]
-
-    play(scenario)
+async def test_keys_after_enter_land_in_the_field_that_the_message_focuses(pilot: Pilot[None]) -> None:
+    burst(pilot, *"ab", "enter", *"cd", "enter", "end", *"ef")
+    await until(pilot, lambda: len("".join(values(pilot))) == 6)
+    assert values(pilot) == ["abef", "cd", ""]
 
 
-def test_keys_after_an_action_land_in_the_field_that_it_shows() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        pilot.app.screen.set_focus(None)
-        burst(pilot, "/", *"words")
-        await until(pilot, lambda: len("".join(values(pilot))) == 5)
-        assert values(pilot) == ["", "", "words"]
-
-    play(scenario)
+async def test_keys_after_an_action_land_in_the_field_that_it_shows(pilot: Pilot[None]) -> None:
+    pilot.app.screen.set_focus(None)
+    burst(pilot, "/", *"words")
+    await until(pilot, lambda: len("".join(values(pilot))) == 5)
+    assert values(pilot) == ["", "", "words"]
 
 
-def test_a_long_burst_keeps_its_order() -> None:
+async def test_a_long_burst_keeps_its_order(pilot: Pilot[None]) -> None:
     text = "the quick brown fox jumps over the lazy dog " * 3
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, *text)
-        await until(pilot, lambda: len(values(pilot)[0]) == len(text))
-        assert values(pilot) == [text, "", ""]
-
-    play(scenario)
+    burst(pilot, *text)
+    await until(pilot, lambda: len(values(pilot)[0]) == len(text))
+    assert values(pilot) == [text, "", ""]
 
 
-def test_a_key_that_removes_the_focused_field_does_not_block_the_next() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, "f3", *"ab", "f4")
-        await until(pilot, lambda: "f4" in pilot.app.unhandled)  # type: ignore[attr-defined]
-        assert len(pilot.app.screen.query(Input)) == 2
-
-    play(scenario)
+async def test_a_key_that_removes_the_focused_field_does_not_block_the_next(pilot: Pilot[None]) -> None:
+    burst(pilot, "f3", *"ab", "f4")
+    await until(pilot, lambda: "f4" in pilot.app.unhandled)  # type: ignore[attr-defined]
+    assert len(pilot.app.screen.query(Input)) == 2
 
 
-def test_a_key_that_closes_the_screen_does_not_block_the_next() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        burst(pilot, "f2", *"xyz")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, Form))
-        await until(pilot, lambda: pilot.app.unhandled[-3:] == ["x", "y", "z"])  # type: ignore[attr-defined]
-
-    play(scenario)
+async def test_a_key_that_closes_the_screen_does_not_block_the_next(pilot: Pilot[None]) -> None:
+    burst(pilot, "f2", *"xyz")
+    await until(pilot, lambda: not isinstance(pilot.app.screen, Form))
+    await until(pilot, lambda: pilot.app.unhandled[-3:] == ["x", "y", "z"])  # type: ignore[attr-defined]
