@@ -24,7 +24,7 @@ from textual.widgets import Input
 from harness.tui.app import HarnessApp
 from harness.tui.overrides import ChangedCells, OrderedKeysApp
 from tests.bench.inputs import environment_in
-from tests.unit.tui.recorded import recorded_run
+from tests.records import recorded_run
 
 _KEYS = {"cursor": "jjkk", "page": "212121", "open a run": ["enter"], "panel": ["tab"] * 6}
 _LINK = 125_000

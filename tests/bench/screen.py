@@ -27,7 +27,7 @@ from harness.tui.widgets.panels import Panel
 from tests.bench import terminal
 from tests.bench.inputs import environment_in
 from tests.functional.machine import ROOT
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 _EXAMPLES, _LENGTH = 1000, 50
 _STORED_GUESSES = 100_000

@@ -22,6 +22,7 @@ from harness.runs.store import RunStore
 from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.intake import Intake
 from harness.worker import attack_job
+from tests.records import create_record
 
 
 class Killed(BaseException):
@@ -58,10 +59,9 @@ class DirectChannel:
 def new_run(path: Path, spec: AttackSpec, source: Path) -> RunFolder:
     """Create the directory of a run that has not started, with the attack's `source`."""
     folder = RunFolder(path)
-    folder.code.mkdir(parents=True)
+    create_record(folder, spec).close()
+    folder.code.mkdir()
     shutil.copyfile(source, folder.code / spec.attack.file)
-    folder.spec_file.write_text(spec.model_dump_json())
-    RunStore(folder.store, spec.stored_tables).close()
     return folder
 
 

@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
+from tests.records import Recorded
 from tests.tui.piloting import open_app
 from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
-from tests.unit.tui.recorded import Recorded
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

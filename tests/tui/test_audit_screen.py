@@ -14,8 +14,8 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
 from tests.functional.machine import homes
+from tests.records import RecordedAudit, recorded_audit
 from tests.tui.piloting import SIZES, open_screen, screen_text, table_of, text_of, title_of, until
-from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
 

@@ -15,9 +15,8 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
+from tests.records import RecordedAudit, recorded_audit, recorded_run
 from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, text_of, title_of, until
-from tests.unit.tui.recorded import recorded_run
-from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
 
 @pytest.fixture(autouse=True)

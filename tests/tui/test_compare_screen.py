@@ -1,6 +1,5 @@
 """The comparison of runs on the screen: the numbers of the command, curves, settings, sources and each example."""
 
-import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
+from tests.records import change_spec
 from tests.tui.piloting import (
     SIZES,
     burst,
@@ -166,9 +166,7 @@ async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
         folder.code.mkdir(exist_ok=True)
         source = folder.code / "some.py"
         source.write_text(f"same\n{line}\n")
-        spec = json.loads(folder.spec_file.read_text())
-        spec["attack"]["sha256"] = file_sha256(source)
-        folder.spec_file.write_text(json.dumps(spec))
+        change_spec(folder, attack={"sha256": file_sha256(source)})
     async with open_comparison(pair) as pilot:
         table = table_of(pilot, "setting-table")
         assert rows_of(table)["seed"] == ["seed", "0", "1"]

@@ -38,10 +38,9 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import PLUGINS
+from tests.records import EXAMPLES, RecordedJob, recorded_audit, recorded_run
 from tests.tools.tiers import first_is_fast
 from tests.tui.piloting import on_page, open_app, screen_text, until
-from tests.unit.tui.recorded import EXAMPLES, RecordedJob, recorded_run
-from tests.unit.tui.recorded_audit import recorded_audit
 
 SIZES = ((80, 24), (120, 35))
 WITHOUT_GUESSES = (Status.QUEUED, Status.CRASHED)

@@ -1,6 +1,5 @@
 """Text from models, attacks and files stays text on every screen."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
 from tests.functional.machine import EXAMPLES as ALL
 from tests.functional.machine import ROOT, homes
+from tests.records import EXAMPLES, change_spec, recorded_run
 from tests.tui.piloting import (
     SIZES,
     open_app,
@@ -29,7 +29,6 @@ from tests.tui.piloting import (
     until,
 )
 from tests.tui.stored import LENGTH, live_run
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 TOKENIZER = ROOT / "harness" / "demo" / "weights" / "tokenizer.json"
 MARKUP = "[/bold]"
@@ -84,9 +83,7 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
         run.store.add_event("phase", phase="finished", reason=MARKUP)
     run.store.close()
     shutil.copy(TOKENIZER, run.folder.tokenizer)
-    spec = json.loads(run.folder.spec_file.read_text())
-    spec["attack"]["name"], spec["params"] = f"some{MARKUP}", {"word": f"{MARKUP}{id_}"}
-    run.folder.spec_file.write_text(json.dumps(spec))
+    change_spec(run.folder, attack={"name": f"some{MARKUP}"}, params={"word": f"{MARKUP}{id_}"})
     return run.folder
 
 

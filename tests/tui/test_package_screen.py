@@ -17,10 +17,10 @@ from harness.submit.manifest import MANIFEST
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
+from tests.records import Recorded
 from tests.tools.tiers import long_values
 from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, screen_text, table_of, until
 from tests.tui.stub_command import StubCommand
-from tests.unit.tui.recorded import Recorded
 
 SIZES = [(80, 24), *long_values([(200, 60)])]
 

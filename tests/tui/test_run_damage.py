@@ -1,7 +1,6 @@
 """Damaged and deleted runs: the screen shows a message and keeps working."""
 
 import contextlib
-import json
 import sqlite3
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
+from tests.records import change_spec
 from tests.tui.piloting import notifications, open_run, open_screen, screen_text, text_of, until
 
 
@@ -55,9 +55,7 @@ async def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolde
 async def test_a_damaged_run_does_not_affect_the_screen_of_another(
     finished: RunFolder, copy: RunFolder, damage: str
 ) -> None:
-    spec = json.loads(copy.spec_file.read_text())
-    spec["attack"]["name"], spec["created_at"], spec["id"] = "baseline", spec["created_at"] - 100, copy.id
-    copy.spec_file.write_text(json.dumps(spec))
+    change_spec(copy, attack={"name": "baseline"}, created_at=copy.attack_spec().created_at - 100, id=copy.id)
     with contextlib.closing(sqlite3.connect(copy.store)) as db, db:
         db.execute(damage)
     async with open_run(finished) as pilot:

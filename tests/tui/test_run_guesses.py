@@ -9,9 +9,9 @@ from harness.tui.guess_search import highlight
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
+from tests.records import Recorded
 from tests.tui.piloting import burst, drawn_cursor, open_run, rows_of, screen_text, table_of, text_of, title_of, until
 from tests.tui.stored import add_guesses
-from tests.unit.tui.recorded import Recorded
 
 
 def guesses(pilot: Pilot[None]) -> ListTable:

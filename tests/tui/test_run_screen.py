@@ -15,10 +15,10 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import PlotView, RunPlot
 from tests.functional.machine import Machine, guess_count, wait_until
+from tests.records import Recorded
 from tests.tools.tiers import long_values
 from tests.tui.piloting import SIZES, notifications, open_run, screen_text, text_of, title_of, until
 from tests.tui.stored import add_guesses, stored_run
-from tests.unit.tui.recorded import Recorded
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ async def test_only_possible_actions_are_offered(finished: RunFolder, running: R
 
 
 async def test_a_partial_run_is_not_compared_with_a_whole_one(machine: Machine) -> None:
-    partial = stored_run(machine.folder, "pppp-draws-small", range(8), examples=32)
+    partial = stored_run(machine.folder, "pppp-draws-small", range(8), limit=32)
     whole = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline")
     async with open_run(partial, size=(140, 40)) as pilot:
         await until(pilot, lambda: text_of(pilot, "#difference-figure .name") == "partial: not compared")

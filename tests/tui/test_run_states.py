@@ -10,10 +10,9 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
+from tests.records import EXAMPLES, recorded_run
 from tests.tools.tiers import first_is_fast
 from tests.tui.piloting import open_run, open_screen, screen_text, text_of, until
-from tests.tui.stored import edit_spec
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 STATES = {
     "queued": ("queued", "◌ queued"),
@@ -60,9 +59,8 @@ async def test_a_run_without_a_guess_shows_no_numbers(
 ) -> None:
     for variable, value in homes(tmp_path).items():
         monkeypatch.setenv(variable, value)
-    run, baseline = recorded_run(tmp_path, pid=os.getpid()), recorded_run(tmp_path, id_="efgh-baseline")
-    edit_spec(run.folder, name=name, examples=EXAMPLES)
-    edit_spec(baseline.folder, name="baseline", examples=EXAMPLES, seed=1)
+    run = recorded_run(tmp_path, name=name, pid=os.getpid())
+    baseline = recorded_run(tmp_path, id_="efgh-baseline", name="baseline", seed=1)
     baseline.guess(baseline.batch("a"), [(example, example < 8, 1.0 - example) for example in range(EXAMPLES)])
     with baseline.store.transaction():
         baseline.store.add_point(spent=1.0, guesses=16, rows=16, solved=8, wrong=8, recall=0.5)

@@ -13,6 +13,7 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import Machine, homes
+from tests.records import recorded_audit
 from tests.tui.piloting import (
     SIZES,
     burst,
@@ -27,7 +28,6 @@ from tests.tui.piloting import (
     until,
 )
 from tests.tui.stored import CRASHED, DRAWS, stored_run
-from tests.unit.tui.recorded_audit import recorded_audit
 
 pytestmark = pytest.mark.usefixtures("two_runs")
 

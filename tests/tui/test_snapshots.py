@@ -1,7 +1,6 @@
 """Snapshots of the screens, so that no layout changes by accident."""
 
 import contextlib
-import json
 import os
 import shutil
 import sqlite3
@@ -36,9 +35,8 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
+from tests.records import EXAMPLES, change_spec, recorded_audit, recorded_run
 from tests.tui.piloting import on_page, open_app, open_screen, rows_of, table_of, title_of, until
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
-from tests.unit.tui.recorded_audit import recorded_audit
 
 Matcher = Callable[[str, str], None]
 NARROW, WIDE = (80, 24), (200, 55)
@@ -314,9 +312,7 @@ async def test_the_package_of_a_run(tmp_path: Path, matches_snapshot: Matcher) -
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     folder.code.mkdir()
     (folder.code / "some.py").touch()
-    written = folder.attack_spec().model_dump(mode="json")
-    written["attack"]["sha256"] = file_sha256(folder.code / "some.py")
-    folder.spec_file.write_text(json.dumps(written))
+    change_spec(folder, attack={"sha256": file_sha256(folder.code / "some.py")})
     screen = PackageScreen(folder)
     # The check `sandbox` is unmet, and accepted with Space.
     svg = await screenshot(

@@ -18,7 +18,7 @@ from harness.runs.specs import AttackSpec
 from harness.sweeps.file import NOT_OF_EACH_RUN, file_with_options
 from harness.tui.form import option_fields
 from harness.tui.screens.new_run import form_for, recorded_values
-from tests.unit.tui.recorded import recorded_run
+from tests.records import recorded_run
 
 EXAMPLES: dict[str, Any] = {
     "attack": "baseline",

@@ -13,7 +13,7 @@ from harness.core.files import file_sha256, write_atomically
 from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
 from tests.functional.machine import write_round
-from tests.unit.tui.recorded import EXAMPLES, LENGTH, finished_run
+from tests.records import EXAMPLES, LENGTH, finished_run
 
 
 @pytest.fixture(autouse=True)

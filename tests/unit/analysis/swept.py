@@ -8,7 +8,7 @@ from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.sweeps.file import SweepFile, SweptRun, combinations
 from harness.sweeps.record import Sweep, begin_sweep
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
+from tests.records import EXAMPLES, recorded_run
 
 
 def make_sweep(

@@ -7,7 +7,7 @@ import pytest
 from harness.analysis.candidates import load_example
 from harness.core.errors import HarnessError
 from tests.functional.machine import homes
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
+from tests.records import EXAMPLES, recorded_run
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.candidates import load_example, right_guess_of
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from harness.core.scoring import correct_rows
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader
 from tests.functional.machine import homes
-from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
+from tests.records import EXAMPLES, Recorded, recorded_run
 
 rows = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), min_size=1, max_size=30)
 

@@ -9,8 +9,8 @@ from harness.analysis.sweep_results import sweep_results
 from harness.analysis.sweep_tables import recall_over_time
 from harness.core.errors import UsageError
 from harness.submit.sweep_report import sweep_page
+from tests.records import EXAMPLES
 from tests.unit.analysis.swept import make_sweep, record
-from tests.unit.tui.recorded import EXAMPLES
 
 SOLVED = {"1": 2, "4": 10, "16": 12}
 """Number of examples that a run with this many trials solves; with seed 1 it is one more."""

@@ -14,8 +14,8 @@ from typer.main import get_command
 
 from harness.cli.app import PANELS, app, load_command, main
 from harness.cli.typer_classes import EXIT_CODES, summary_of
+from tests.records import recorded_run
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.tui.recorded import recorded_run
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
 

@@ -11,8 +11,8 @@ import pytest
 
 from harness.cli.export import _write_guesses
 from harness.core.guesses import Guesses
+from tests.records import Recorded, recorded_run
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.tui.recorded import Recorded, recorded_run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from harness.submit.mlflow_export import _metrics, _with_valid_keys, require_mlflow
+from tests.records import recorded_run
 from tests.tools.completions_server import Reply, completions_server
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_json import check
 from tests.unit.submit.ended import ended_run, make_hostile
-from tests.unit.tui.recorded import recorded_run
 
 pytestmark = pytest.mark.slow
 

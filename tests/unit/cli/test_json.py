@@ -13,11 +13,11 @@ import pytest
 from harness.audits.registry import AUDITS
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
+from tests.records import Recorded, recorded_run
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
 from tests.unit.cli.test_run_records import make_tuning
-from tests.unit.tui.recorded import Recorded, recorded_run
 
 TYPES = {"string": str, "number": (int, float), "boolean": bool, "object": dict, "any": object}
 

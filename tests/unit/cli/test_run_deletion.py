@@ -10,9 +10,9 @@ from harness.core.errors import HarnessError
 from harness.core.paths import state_home
 from harness.runs import trash
 from harness.runs.folder import RunFolder, delete_run
+from tests.records import recorded_run
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_run_records import ended_run, make_tuning, set_parent
-from tests.unit.tui.recorded import recorded_run
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

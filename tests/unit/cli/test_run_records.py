@@ -16,8 +16,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.queue import QueuePlace
 from harness.supervisor.devices import Device
 from harness.sweeps.tuning import TUNINGS, Tuning
+from tests.records import recorded_run
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.tui.recorded import recorded_run
 
 
 def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning:

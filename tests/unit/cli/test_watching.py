@@ -14,8 +14,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
+from tests.records import recorded_run
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.tui.recorded import recorded_run
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import harness
 from harness.notebook import runs as module
 from harness.notebook.progress import ProgressLine
-from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
+from tests.records import EXAMPLES, Recorded, recorded_run
 
 
 @pytest.fixture

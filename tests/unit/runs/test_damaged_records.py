@@ -20,7 +20,7 @@ from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
-from tests.unit.tui.recorded import finished_run
+from tests.records import finished_run
 
 pytestmark = pytest.mark.usefixtures("home")
 

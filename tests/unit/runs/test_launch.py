@@ -10,7 +10,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.runs import launch, subcommand
 from harness.runs.status import Process, Status
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 
 @pytest.fixture(params=[Status.STARTING, Status.RUNNING], ids=["started", "resumed"])

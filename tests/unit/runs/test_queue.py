@@ -15,7 +15,7 @@ from harness.core.text import ordinal
 from harness.runs.folder import RunFolder
 from harness.runs.queue import Move, QueuePlace, move_in_queue, queued_runs, wait_of
 from harness.runs.summary import run_summary
-from tests.unit.tui.recorded import recorded_run
+from tests.records import recorded_run
 
 ENTER = """
 import sys, time

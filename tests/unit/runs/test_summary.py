@@ -9,8 +9,7 @@ import pytest
 from harness.runs.reader import RunReader, StageWork
 from harness.runs.status import Status
 from harness.runs.summary import TREND_VALUES, run_summary
-from tests.unit.tui.recorded import Recorded, recorded_run
-from tests.unit.tui.recorded_audit import recorded_audit
+from tests.records import Recorded, recorded_audit, recorded_run
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from harness.core.errors import HarnessError, UsageError
 from harness.runs.summary import run_summary
 from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Runs that have ended, with correct and wrong guesses, and with hostile names."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from harness.core.files import file_sha256
 from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackRecord
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import recorded_run
 
 HOSTILE = '<script>alert(1)</script></style>{{ 7*7 }}{% x %}\u202e\x1b[31m" onload="x $y$ #panic() \\ @a <b>'
 CREATED = 1_790_000_000.0
@@ -21,37 +22,14 @@ def ended_run(
     folder: Path, *, solved: int = 6, phase: str = "finished", limit: int | None = None, **options: Any
 ) -> RunFolder:
     """Write a run on a small round, or on its first `limit` examples, that solves the first `solved` examples."""
-    recorded = recorded_run(folder, created_at=CREATED, **options)
+    recorded = recorded_run(folder, created_at=CREATED, pid=os.getpid(), limit=limit, **options)
     run = recorded.folder
-    examples = limit or len(recorded.answers)
-    run.spec_file.write_text(run.attack_spec().model_copy(update={"examples": examples}).model_dump_json())
-    batch = recorded.batch("guess/0/0")
-    recorded.guess(batch, [(id_, id_ < solved, -float(id_)) for id_ in range(examples)])
     with recorded.store.transaction():
-        recorded.store.add_plan("guess", 2.0 * examples)
-        recorded.store.end_batch(*batch)
-        is_blind = run.attack_spec().round.is_blind
-        recorded.store.add_point(
-            spent=1.5,
-            guesses=examples,
-            rows=examples,
-            solved=None if is_blind else solved,
-            wrong=None if is_blind else examples - solved,
-            recall=None if is_blind else solved / examples,
-        )
-        recorded.store.add_ledger("end", 2.5)
+        recorded.store.add_plan("guess", 2.0 * run.attack_spec().examples)
     recorded.event("execution", versions={})
-    # The supervisor's process no longer exists.
-    recorded.event("supervisor", pid=1, created=0.0, boot="another")
-    recorded.event("phase", phase=phase, reason="")
-    close(recorded)
+    recorded.finish(range(solved), phase=phase, spent=1.5, elapsed=2.5)
+    write_results(run, run.attack_spec())
     return run
-
-
-def close(recorded: Recorded) -> None:
-    """Close the store and write the results as a supervisor does."""
-    recorded.store.close()
-    write_results(recorded.folder, recorded.folder.attack_spec())
 
 
 CODE = """from harness import Attack, Field, Params

@@ -27,10 +27,10 @@ from harness.submit.team import Member, Team
 from harness.submit.typst import markdown_to_typst
 from tests.conftest import require_tool
 from tests.functional.machine import ROOT
+from tests.records import recorded_run
 from tests.tools.tiers import first_is_fast
 from tests.unit.submit.ended import HOSTILE, add_code, ended_run, make_hostile
 from tests.unit.submit.typst_text import packed, typeset_text
-from tests.unit.tui.recorded import recorded_run
 
 MEANINGFUL = "#$@<>\\_*`~[](){}|!-+=/.:;,'\"^&% \n\t\r019aZé中😀\u202e\u200b\u00a0\x00\x1b"
 FRAGMENTS = (

@@ -13,10 +13,10 @@ from harness.runs.attack_record import submission_now
 from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
 from harness.submit.run_facts import run_facts, select_examples
+from tests.records import recorded_run
 from tests.tools.tiers import first_is_fast
 from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
 from tests.unit.submit.pages import ParsedPage, parsed_page
-from tests.unit.tui.recorded import recorded_run
 
 
 def assert_harmless(text: str) -> ParsedPage:

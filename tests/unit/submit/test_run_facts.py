@@ -18,9 +18,8 @@ from harness.runs.reader import RunReader, StageWork
 from harness.submit.code_spec import SPEC, code_spec_from_run, read_code_spec, round_toml, to_toml, write_blind_round
 from harness.submit.run_facts import run_facts
 from harness.submit.run_tables import TARGET_AND_MACHINE, fact_rows, query_summary, training_overlap, training_summary
+from tests.records import EXAMPLES, MODEL, recorded_run
 from tests.unit.submit.ended import ended_run
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
-from tests.unit.tui.recorded_audit import MODEL
 
 
 def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:

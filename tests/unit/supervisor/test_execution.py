@@ -18,7 +18,7 @@ from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
 from harness.supervisor.worker_process import WorkerProcess
 from tests.functional.machine import wait_until
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 
 class WorkerStartedError(Exception):

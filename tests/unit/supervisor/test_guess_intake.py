@@ -16,7 +16,7 @@ from harness.runs.guess_reader import GuessReader
 from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.intake import IntakeError
 from harness.worker.attack_job import AttackContext
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 MEBIBYTE = 1 << 20
 

@@ -18,8 +18,7 @@ from harness.supervisor import devices, supervisor
 from harness.supervisor.devices import Device, DeviceLock
 from harness.supervisor.execution import DISK_FULL, Ending
 from harness.supervisor.supervisor import Supervisor
-from tests.unit.tui.recorded import recorded_run
-from tests.unit.tui.recorded_audit import MODEL
+from tests.records import MODEL, recorded_run
 
 Supervise = Callable[..., RunFolder]
 GPU = Device("cuda:0", "GPU-b333", "NVIDIA H200")

@@ -9,8 +9,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import AuditFeed
-from tests.unit.tui.recorded import recorded_run
-from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
+from tests.records import RecordedAudit, recorded_audit, recorded_run
 
 pytestmark = pytest.mark.usefixtures("home")
 

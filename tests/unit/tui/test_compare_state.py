@@ -1,6 +1,5 @@
 """The tables of a comparison: runs that are not over are left out of the tests."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from harness.tui.compare_state import (
     forest_table,
     setting_table,
 )
-from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
+from tests.records import EXAMPLES, Recorded, change_spec, recorded_run
 
 
 def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finished", **changes: Any) -> Recorded:
@@ -29,8 +28,7 @@ def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finishe
     order = [*solved, *(example for example in range(EXAMPLES) if example not in solved)]
     run.guess(run.batch("a"), [(example, example in solved, -rank) for rank, example in enumerate(order)])
     run.event("phase", phase=phase)
-    spec = json.loads(run.folder.spec_file.read_text())
-    run.folder.spec_file.write_text(json.dumps(spec | changes))
+    change_spec(run.folder, **changes)
     return run
 
 
@@ -111,9 +109,7 @@ def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) ->
     first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200})
     second = run_of(home, "two-1", range(5), params={"trials": 2, "long": "y" * 200})
     for run, digest in ((first, "a" * 64), (second, "b" * 64)):
-        spec = json.loads(run.folder.spec_file.read_text())
-        spec["attack"]["sha256"] = digest
-        run.folder.spec_file.write_text(json.dumps(spec))
+        change_spec(run.folder, attack={"sha256": digest})
     columns, rows = setting_table(compared(first, second))
     found = {row.key: text_of(row) for row in rows}
     assert found["params.trials"] == ["trials", "1", "2"]

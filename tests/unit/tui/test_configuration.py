@@ -12,8 +12,8 @@ from harness.core.errors import HarnessError
 from harness.core.settings import settings_file
 from harness.runs.status import Status
 from harness.tui.app import HarnessApp
+from tests.records import Recorded, recorded_run
 from tests.tui.piloting import notifications, until
-from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture(autouse=True)

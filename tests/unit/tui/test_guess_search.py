@@ -11,7 +11,7 @@ from harness.analysis.decoded_text import TokenText
 from harness.tui import guess_search
 from harness.tui.guess_search import parse_example_id, search_guesses
 from harness.tui.run_feed import RunFeed
-from tests.unit.tui.recorded import Recorded, recorded_run
+from tests.records import Recorded, recorded_run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.plugins.scaffold import new_attack
 from harness.runs.status import Status
 from harness.tui.overview import OverviewFeed
-from tests.unit.tui.recorded import recorded_run
+from tests.records import recorded_run
 
 
 def statuses(feed: OverviewFeed) -> list[Status]:

@@ -12,7 +12,7 @@ from harness.submit.checklist import Check
 from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
 from harness.tui.saved_state import save_values
 from harness.tui.widgets.form_fields import complete_path
-from tests.unit.tui.recorded import recorded_run
+from tests.records import recorded_run
 
 VALUES = {"--team": "", "--description": "", "--out": "", "--redact": "false"}
 MET = Check("ended", True, "the run is finished")

@@ -22,8 +22,7 @@ from harness.tui.widgets.panel_text import (
     warning_lines,
 )
 from tests.functional.machine import homes
-from tests.unit.tui.recorded import recorded_run
-from tests.unit.tui.recorded_audit import recorded_audit
+from tests.records import recorded_audit, recorded_run
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed
 from harness.tui.snapshot import RunSnapshot, Verdict
-from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
+from tests.records import EXAMPLES, Recorded, recorded_run
 
 RIGHT, WRONG = True, False
 

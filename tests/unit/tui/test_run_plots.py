@@ -14,7 +14,7 @@ from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import LoadHistory, RunSnapshot
 from harness.tui.widgets import plot_view
 from harness.tui.widgets.plot_view import RunPlot, plot_of
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
+from tests.records import EXAMPLES, recorded_run
 
 
 def snapshot_of(home: Path, *, is_blind: bool = False, guesses: int = EXAMPLES) -> RunSnapshot:
