@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -249,15 +249,21 @@ def kill_processes_that_name(text: str) -> None:
             process.kill()
 
 
+def pauses(seconds: float) -> Iterator[float]:
+    """Yield how long to sleep before a condition is tried again, until `seconds` have passed."""
+    end, pause = time.monotonic() + seconds, 0.01
+    while time.monotonic() < end:
+        yield pause
+        # Conditions read stores and processes, which takes time from what the test waits for.
+        pause = min(2 * pause, 0.05)
+
+
 def wait_until(condition: Callable[[], Any], *, seconds: float = 120.0) -> Any:
     """Wait for the first true value of `condition`, and return it. The timeout allows for a busy machine."""
-    until, pause = time.monotonic() + seconds, 0.01
-    while time.monotonic() < until:
+    for pause in pauses(seconds):
         if value := condition():
             return value
         time.sleep(pause)
-        # Conditions read stores and processes, which takes time from what the test waits for.
-        pause = min(2 * pause, 0.05)
     raise AssertionError(f"the condition was not met within {seconds:g} s")
 
 

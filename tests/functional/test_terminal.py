@@ -13,7 +13,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from tests.conftest import require_tool
 from tests.functional.bundler import OWN_ENVIRONMENT
-from tests.functional.machine import Machine, guess_count, wait_until
+from tests.functional.machine import Machine, guess_count, pauses, wait_until
 from tests.functional.trained import ATTACKED, TRAINING, write_trained_model
 from tests.tools.tiers import long_values
 
@@ -53,11 +53,12 @@ class Terminal:
 
     def until(self, *wanted: str) -> str:
         """Wait until the screen contains all of `wanted`, and return its text."""
-        end = time.monotonic() + SECONDS
-        while not all(part in (text := self.text) for part in wanted):
-            assert time.monotonic() < end, f"{wanted} did not appear:\n{text}"
-            time.sleep(0.1)
-        return text
+        for pause in pauses(SECONDS):
+            text = self.text
+            if all(part in text for part in wanted):
+                return text
+            time.sleep(pause)
+        raise AssertionError(f"{wanted} did not appear:\n{self.text}")
 
     def resize(self, columns: int, rows: int) -> None:
         """Resize the terminal."""
