@@ -17,8 +17,8 @@ from harness.tui.app import HarnessApp
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
+from tests.functional.machine import pauses
 from tests.tools.tiers import long_values
 
 _KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}
@@ -81,14 +81,12 @@ def burst(pilot: Pilot[None], *keys: str) -> None:
 
 async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:
     """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while loop.time() < end:
+    for pause in pauses(seconds):
         if value := holds():
             await pilot.pause()
             return value
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"the condition did not hold within {seconds:g} s")
+        await asyncio.sleep(pause)
+    raise AssertionError(f"the condition was not met within {seconds:g} s")
 
 
 def text_of(pilot: Pilot[None], selector: str) -> str:
@@ -110,38 +108,12 @@ def notifications(pilot: Pilot[None]) -> str:
     return " ".join(message.message for message in pilot.app._notifications)
 
 
-def table_of(pilot: Pilot[None], name: str) -> ListTable:
-    """Return the table with this id on the screen, or on the main screen below it."""
-    for screen in reversed(pilot.app.screen_stack):
-        for found in screen.query(f"#{name}").results(ListTable):
-            return found
-    raise AssertionError(f"there is no table #{name}")
-
-
-def rows_of(table: ListTable) -> dict[str, list[str]]:
-    """Return the cells of each row by its key, as text; a heading has one cell."""
-    return {row.key: [cell_text(cell) for cell in row.cells] for row in table._rows}
-
-
-def cell_text(cell: Any) -> str:
-    """Return the text of a cell; one that is drawn for a width gets 20 characters."""
-    return "".join(text for text, _ in (cell(20) if callable(cell) else cell)).strip()
-
-
 def title_of(pilot: Pilot[None], panel: str) -> str:
     """Return the title of the panel with this id."""
     for screen in reversed(pilot.app.screen_stack):
         for found in screen.query(f"#{panel}").results(Panel):
             return str(found._border_title)
     raise AssertionError(f"there is no panel #{panel}")
-
-
-def drawn_cursor(pilot: Pilot[None], table: ListTable) -> str:
-    """Return the line of the screen that has the cursor of the table."""
-    region = table.region
-    lines = [line[region.x : region.right] for line in screen_text(pilot.app).splitlines()[region.y : region.bottom]]
-    (line,) = [line for line in lines if line.startswith("▌")]
-    return line
 
 
 async def on_page(pilot: Pilot[None], number: int) -> None:

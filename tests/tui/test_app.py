@@ -24,8 +24,9 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
-from tests.tui.piloting import burst, notifications, on_page, open_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import burst, notifications, on_page, open_app, screen_text, title_of, until
 from tests.tui.stored import stored_run
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,21 +14,9 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import PLUGINS, Machine
-from tests.tui.piloting import (
-    SIZES,
-    burst,
-    drawn_cursor,
-    notifications,
-    on_page,
-    open_app,
-    rows_of,
-    screen_text,
-    table_of,
-    text_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import SIZES, burst, notifications, on_page, open_app, screen_text, text_of, title_of, until
 from tests.tui.stored import stored_run
+from tests.tui.tables import drawn_cursor, rows_of, table_of
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
 from tests.functional.machine import homes
 from tests.records import RecordedAudit, recorded_audit
-from tests.tui.piloting import SIZES, open_screen, screen_text, table_of, text_of, title_of, until
+from tests.tui.piloting import SIZES, open_screen, screen_text, text_of, title_of, until
+from tests.tui.tables import table_of
 
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
 

@@ -16,7 +16,8 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
 from tests.records import RecordedAudit, recorded_audit, recorded_run
-from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, text_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, screen_text, text_of, title_of, until
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(autouse=True)

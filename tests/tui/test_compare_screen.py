@@ -20,19 +20,9 @@ from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.records import change_spec
-from tests.tui.piloting import (
-    SIZES,
-    burst,
-    notifications,
-    open_screen,
-    rows_of,
-    screen_text,
-    table_of,
-    text_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import SIZES, burst, notifications, open_screen, screen_text, text_of, title_of, until
 from tests.tui.stored import live_run, stored_run
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(scope="module")

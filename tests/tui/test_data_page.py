@@ -7,8 +7,9 @@ from textual.pilot import Pilot
 
 from harness.tui.saved_state import save_values
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
 from tests.tui.stub_command import StubCommand
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.mark.parametrize("size", SIZES)

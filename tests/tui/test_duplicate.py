@@ -9,7 +9,8 @@ from harness.core.run_request import RunRequest
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import PLUGINS
 from tests.records import recorded_run
-from tests.tui.piloting import notifications, on_page, open_app, table_of, text_of, until
+from tests.tui.piloting import notifications, on_page, open_app, text_of, until
+from tests.tui.tables import table_of
 
 pytestmark = pytest.mark.usefixtures("place")
 

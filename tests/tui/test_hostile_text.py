@@ -16,19 +16,9 @@ from harness.tui.screens.example import ExampleScreen
 from tests.functional.machine import EXAMPLES as ALL
 from tests.functional.machine import ROOT, homes
 from tests.records import EXAMPLES, change_spec, recorded_run
-from tests.tui.piloting import (
-    SIZES,
-    open_app,
-    open_run,
-    open_screen,
-    rows_of,
-    screen_text,
-    table_of,
-    text_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import SIZES, open_app, open_run, open_screen, screen_text, text_of, title_of, until
 from tests.tui.stored import LENGTH, live_run
+from tests.tui.tables import rows_of, table_of
 
 TOKENIZER = ROOT / "harness" / "demo" / "weights" / "tokenizer.json"
 MARKUP = "[/bold]"

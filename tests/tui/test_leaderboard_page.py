@@ -8,8 +8,9 @@ import pytest
 
 from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
 from tests.tui.stored import stored_run
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,9 @@ from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.records import Recorded
 from tests.tools.tiers import long_values
-from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, screen_text, table_of, until
+from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, screen_text, until
 from tests.tui.stub_command import StubCommand
+from tests.tui.tables import table_of
 
 SIZES = [(80, 24), *long_values([(200, 60)])]
 

@@ -10,8 +10,9 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.records import Recorded
-from tests.tui.piloting import burst, drawn_cursor, open_run, rows_of, screen_text, table_of, text_of, title_of, until
+from tests.tui.piloting import burst, open_run, screen_text, text_of, title_of, until
 from tests.tui.stored import add_guesses
+from tests.tui.tables import drawn_cursor, rows_of, table_of
 
 
 def guesses(pilot: Pilot[None]) -> ListTable:

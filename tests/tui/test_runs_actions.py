@@ -17,8 +17,9 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import Machine
-from tests.tui.piloting import burst, notifications, open_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import burst, notifications, open_app, screen_text, title_of, until
 from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
+from tests.tui.tables import rows_of, table_of
 
 pytestmark = pytest.mark.usefixtures("two_runs")
 

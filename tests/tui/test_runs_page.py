@@ -14,20 +14,9 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import Machine, homes
 from tests.records import recorded_audit
-from tests.tui.piloting import (
-    SIZES,
-    burst,
-    drawn_cursor,
-    on_page,
-    open_app,
-    rows_of,
-    screen_text,
-    table_of,
-    text_of,
-    title_of,
-    until,
-)
+from tests.tui.piloting import SIZES, burst, on_page, open_app, screen_text, text_of, title_of, until
 from tests.tui.stored import CRASHED, DRAWS, stored_run
+from tests.tui.tables import drawn_cursor, rows_of, table_of
 
 pytestmark = pytest.mark.usefixtures("two_runs")
 

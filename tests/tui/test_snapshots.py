@@ -36,7 +36,8 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.records import EXAMPLES, change_spec, recorded_audit, recorded_run
-from tests.tui.piloting import on_page, open_app, open_screen, rows_of, table_of, title_of, until
+from tests.tui.piloting import on_page, open_app, open_screen, title_of, until
+from tests.tui.tables import rows_of, table_of
 
 Matcher = Callable[[str, str], None]
 NARROW, WIDE = (80, 24), (200, 55)

@@ -18,7 +18,8 @@ from harness.tui.pages.tuning import TuningView
 from harness.tui.plot import Plot
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
+from tests.tui.tables import rows_of, table_of
 
 
 @pytest.mark.parametrize("size", SIZES)
