@@ -61,7 +61,7 @@ async def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFo
         scores, cells = rows_of(table_of(pilot, "score-table")), rows_of(table_of(pilot, "difference-table"))
         for run in compare_runs(pair).runs:
             assert f"{run.whole.score.recall_at_cap:.3f}" == scores[run.id][2]
-        assert cells["● − ■"][1].startswith("+0.250")
+        assert cells["● − ■"][1].startswith("+0.250") and "by example" in cells["● − ■"][1]
         assert cells["solved only by"][1] == "● 20   ■ 4"
         assert any(cells["McNemar"][1].startswith(format_p_value(value)) for value in _numbers(printed))
 

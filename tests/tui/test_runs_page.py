@@ -122,6 +122,7 @@ async def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine)
     other = stored_run(machine.folder, "cccc-draws-other", age=-10.0, round_name="other")
     async with open_app() as pilot:
         await listed(pilot, "group other", other.id, "group small", CRASHED, DRAWS)
+        assert rows_of(runs(pilot))["group small"] == ["▾ small  2 runs, best 0.125"]
         runs(pilot).move_to("group small")
         await pilot.press("enter")
         await listed(pilot, "group other", other.id, "group small")

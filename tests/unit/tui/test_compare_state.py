@@ -70,28 +70,6 @@ def test_a_run_that_is_not_over_is_left_out_of_the_tests(runs: list[Recorded]) -
     assert [cells[0][2], cells[1][2], *cells[2]] == ["no test"] * 4 + ["·"]
 
 
-def test_two_runs_have_the_difference_and_its_test(runs: list[Recorded]) -> None:
-    _, rows = difference_table(compared(*runs[:2]), is_dark=True)
-    cells = {row.key: text_of(row)[1] for row in rows}
-    assert cells["● − ■"].startswith("+0.375") and "by example" in cells["● − ■"]
-    assert cells["McNemar"].startswith("p = 0.0312")
-    assert cells["solved only by"] == "● 6   ■ 0"
-
-
-def test_two_runs_of_which_one_is_running_have_no_test(runs: list[Recorded]) -> None:
-    _, rows = difference_table(compared(runs[0], runs[2]), is_dark=True)
-    assert [text_of(row) for row in rows] == [["no test: a run is not over or has no guesses"]]
-
-
-def test_a_run_without_guesses_is_marked_and_left_out_of_the_tests(home: Path) -> None:
-    empty = recorded_run(home, id_="none-1", pid=os.getpid())
-    empty.event("phase", phase="stopped")
-    found = compared(run_of(home, "best-1", range(12)), empty)
-    assert not found.pairs
-    _, rows = forest_table(found, is_dark=True)
-    assert text_of(rows[1])[0].endswith("stopped")
-
-
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
     columns, rows = example_table(compared(*runs), answer_texts(runs[0].folder))
     assert [column.title for column in columns[1:]] == ["● best", "■ half", "▲ live", "answer"]
@@ -123,7 +101,9 @@ def test_a_run_without_a_guess_has_no_numbers(home: Path) -> None:
     empty = recorded_run(home, id_="none-1", pid=os.getpid())
     empty.event("phase", phase="crashed")
     found = compared(run_of(home, "best-1", range(12)), empty)
+    assert not found.pairs
     _, rows = forest_table(found, is_dark=True)
+    assert text_of(rows[1])[0].endswith("crashed")
     assert [text_of(row)[2] for row in rows] == ["0.750", "–"] and text_of(rows[1])[3] == ""
     tables = [scores_and_pace(found.comparison), recall_over_budget(found.comparison)]
     assert all("–" in row[-1] or "–" in row[3] for _, _, row in tables) and contrasts(found.comparison) == []

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
 from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
@@ -31,25 +30,6 @@ def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def state(*checks: Check) -> PackageState:
     return PackageState(RunFolder(Path("abcd-some")), VALUES, checked_values=VALUES, checks=checks)
-
-
-def test_an_unmet_check_blocks_until_it_is_accepted() -> None:
-    current = state(MET, LIMITED)
-    assert current.counts == "1 of 2 met" and current.status == "unmet: partial"
-    assert current.blocker is not None and current.blocker.startswith("partial: --limit left 1 of 2")
-    accepted = current.with_accepted_toggled("partial")
-    assert (accepted.sign(LIMITED), accepted.blocker) == ("–", None)
-    assert accepted.counts == "1 of 2 met, 1 accepted" and accepted.status == "ready."
-    assert accepted.options == ["--accept", "partial"]
-    assert accepted.with_accepted_toggled("partial") == current
-
-
-def test_some_checks_cannot_be_accepted() -> None:
-    current = state(MET, TEAM)
-    with pytest.raises(HarnessError, match=r"^ended is met: there is nothing to accept\.$"):
-        current.with_accepted_toggled("ended")
-    with pytest.raises(HarnessError, match=r"^team cannot be accepted: no team is named; write team\.toml\.$"):
-        current.with_accepted_toggled("team")
 
 
 def test_a_changed_check_must_be_accepted_again() -> None:

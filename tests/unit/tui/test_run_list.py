@@ -52,44 +52,11 @@ def test_each_word_of_the_filter_must_match(query: str, found: set[str]) -> None
     assert {run.id for run in RUNS if matches(run, ListState(query=query))} == found
 
 
-def test_the_chosen_round_hides_the_runs_of_others() -> None:
-    assert keys(RUNS, ListState(round="small")) == ["other-1"]
-
-
-def test_runs_are_grouped_by_round_and_a_group_can_be_closed() -> None:
-    demo, small = f"{HEADING}demo", f"{HEADING}small"
-    assert keys(RUNS) == [demo, "new-1", "old-1", small, "other-1"]
-    assert keys(RUNS, ListState(toggled=frozenset({demo}))) == [demo, small, "other-1"]
-    assert keys(RUNS, ListState(is_grouped=False)) == ["new-1", "other-1", "old-1"]
-    assert keys((NEW, OLD)) == ["new-1", "old-1"]
-
-
-def test_a_heading_counts_the_runs_and_names_the_best_recall() -> None:
-    heading, *_ = list_rows(RUNS, {}, ListState()).rows
-    assert heading.spans and text_of(heading) == "▾ demo  2 runs, best 0.750"
-
-
 def test_a_closed_group_shows_the_run_that_works() -> None:
     working = replace(NEW, parent="nightly", status=Status.RUNNING, progress=0.32, eta_s=60.0)
     heading, *_ = list_rows((working, OLD), {}, ListState()).rows
     assert heading.key == f"{HEADING}nightly"
     assert ", 1 running: 32% ETA 1:00" in text_of(heading)
-
-
-def test_the_orders_follow_each_other() -> None:
-    state = ListState(is_grouped=False)
-    found = {}
-    for _ in range(5):
-        found[state.sort_key] = (keys(RUNS, state), state.is_descending)
-        state = state.sorted_next()
-    assert state.sort_key == "started"
-    assert found == {
-        "started": (["new-1", "other-1", "old-1"], True),
-        "recall": (["new-1", "other-1", "old-1"], True),
-        "attack": (["old-1", "new-1", "other-1"], False),
-        "status": (["other-1", "old-1", "new-1"], False),
-        "time": (["old-1", "new-1", "other-1"], True),
-    }
 
 
 def test_runs_without_a_recall_are_last_when_sorted_by_it() -> None:
