@@ -24,6 +24,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackRecord, AttackSpec, AuditSpec
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
+from harness.sweeps.tuning import Tuning
 from tests.functional.machine import write_round
 
 EXAMPLES, LENGTH = 16, 4
@@ -288,3 +289,11 @@ def recorded_audit(
     if pid is not None:
         recorded.supervised_by(pid)
     return recorded
+
+
+def new_tuning(folds: Sequence[str], created_at: float = 0.0) -> Tuning:
+    """Return a tuning of the attack baseline on folds of the round demo."""
+    request = RunRequest(attack="baseline", round="demo")
+    return Tuning(
+        id="abcd-tuning", created_at=created_at, request=request, folds=tuple(folds), vary=(), runs=20, ray="none"
+    )

@@ -9,7 +9,7 @@ import pytest
 from harness.sandbox import detect_backend
 from harness.sandbox.backends import BACKENDS
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
-from tests.functional.machine import ROOT, SANDBOXES, Machine, homes, kill_processes_that_name, write_round
+from tests.functional.machine import ROOT, SANDBOXES, Machine, kill_processes_that_name, write_round
 from tests.tools.tiers import slow_values
 
 _SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
@@ -17,14 +17,12 @@ _SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine with a small round. Its processes are killed after the test."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    write_round(tmp_path)
-    yield Machine(tmp_path)
-    kill_processes_that_name(str(tmp_path))
+    write_round(home)
+    yield Machine(home)
+    kill_processes_that_name(str(home))
 
 
 @pytest.fixture(scope="session")

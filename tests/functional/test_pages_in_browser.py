@@ -28,7 +28,6 @@ from harness.submit.verdict import Finding, Outcome, Verdict
 from tests.conftest import require_chromium
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_target.names import demo_name_pairs
-from tests.functional.machine import homes
 from tests.tools.browser import Browser, open_browser
 from tests.unit.audits.in_memory import InMemory, target_configs
 from tests.unit.submit.audit_header import HEADER
@@ -163,13 +162,6 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "leaderboard": leaderboard,
     "verdict": verdict,
 }
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", PAGES)

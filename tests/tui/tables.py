@@ -5,7 +5,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from harness.tui.widgets.list_table import ListTable
-from tests.tui.piloting import screen_text
+from tests.tui.piloting import screen_text, until
 
 
 def table_of(pilot: Pilot[None], name: str) -> ListTable:
@@ -32,3 +32,12 @@ def drawn_cursor(pilot: Pilot[None], table: ListTable) -> str:
     lines = [line[region.x : region.right] for line in screen_text(pilot.app).splitlines()[region.y : region.bottom]]
     (line,) = [line for line in lines if line.startswith("▌")]
     return line
+
+
+def runs(pilot: Pilot[None]) -> ListTable:
+    return table_of(pilot, "runs")
+
+
+async def listed(pilot: Pilot[None], *ids: str) -> None:
+    """Wait until the list of runs has exactly these, in this order."""
+    await until(pilot, lambda: runs(pilot).keys == list(ids))

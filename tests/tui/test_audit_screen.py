@@ -13,7 +13,6 @@ from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
-from tests.functional.machine import homes
 from tests.records import RecordedAudit, recorded_audit
 from tests.tui.piloting import SIZES, open_screen, screen_text, text_of, title_of, until
 from tests.tui.tables import table_of
@@ -21,15 +20,8 @@ from tests.tui.tables import table_of
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set new homes for each test."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-
-
 @pytest.fixture
-def audit() -> RecordedAudit:
+def audit(home: Path) -> RecordedAudit:
     """A running audit; this process is its supervisor."""
     recorded = recorded_audit(pid=os.getpid())
     recorded.event("phase", phase="running")

@@ -14,17 +14,14 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
-from tests.functional.machine import homes
 from tests.records import RecordedAudit, recorded_audit, recorded_run
 from tests.tui.piloting import SIZES, on_page, open_app, screen_text, text_of, title_of, until
 from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(autouse=True)
-def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAudit]:
+def audit(home: Path) -> Iterator[RecordedAudit]:
     """A running audit in a new home; this process is its supervisor."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
     recorded = recorded_audit(pid=os.getpid())
     recorded.event("phase", phase="running")
     recorded.plan("complete", 16.0)

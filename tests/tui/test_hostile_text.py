@@ -14,7 +14,7 @@ from harness.runs.folder import RunFolder
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
 from tests.functional.machine import EXAMPLES as ALL
-from tests.functional.machine import ROOT, homes
+from tests.functional.machine import ROOT
 from tests.records import EXAMPLES, change_spec, recorded_run
 from tests.tui.piloting import SIZES, open_app, open_run, open_screen, screen_text, text_of, title_of, until
 from tests.tui.stored import LENGTH, live_run
@@ -25,12 +25,8 @@ MARKUP = "[/bold]"
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_hostile_guesses_and_log_lines_stay_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    run = live_run(tmp_path, "abcd-hostile")
+async def test_hostile_guesses_and_log_lines_stay_text(home: Path, size: tuple[int, int]) -> None:
+    run = live_run(home, "abcd-hostile")
     batch, tokens = run.batch("0"), np.arange(ALL * LENGTH, dtype=np.uint16).reshape(ALL, LENGTH)
     with run.store.transaction():
         run.store.add_rows(*batch, "guess", Guesses(np.arange(ALL), tokens, np.full(ALL, 1e300)).columns())
@@ -51,11 +47,9 @@ async def test_hostile_guesses_and_log_lines_stay_text(
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunFolder, RunFolder]:
+def hostile(home: Path) -> tuple[RunFolder, RunFolder]:
     """Two runs whose texts, ids, attacks and parameters look like markup; the first solves more examples."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return tuple(_hostile_run(tmp_path, f"{name}-[bold]", solved) for name, solved in (("abcd", 9), ("efgh", 5)))
+    return tuple(_hostile_run(home, f"{name}-[bold]", solved) for name, solved in (("abcd", 9), ("efgh", 5)))
 
 
 def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:

@@ -9,7 +9,6 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
-from tests.functional.machine import homes
 from tests.records import EXAMPLES, recorded_run
 from tests.tools.tiers import first_is_fast
 from tests.tui.piloting import open_run, open_screen, screen_text, text_of, until
@@ -29,11 +28,9 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", first_is_fast(STATES, fast=3))
-async def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
+async def test_a_run_is_drawn_in_any_state(home: Path, state: str) -> None:
     phase, words = STATES[state]
-    run = recorded_run(tmp_path, is_blind=state == "blind", pid=None if phase is None else os.getpid())
+    run = recorded_run(home, is_blind=state == "blind", pid=None if phase is None else os.getpid())
     if phase is not None:
         run.event("phase", phase=phase, reason="for a reason [/")
     if state != "without a guess":
@@ -54,13 +51,9 @@ async def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("state", first_is_fast(["queued", "starting", "crashed", "stopped"]))
 @pytest.mark.parametrize("name", ["some", "baseline"])
-async def test_a_run_without_a_guess_shows_no_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, name: str
-) -> None:
-    for variable, value in homes(tmp_path).items():
-        monkeypatch.setenv(variable, value)
-    run = recorded_run(tmp_path, name=name, pid=os.getpid())
-    baseline = recorded_run(tmp_path, id_="efgh-baseline", name="baseline", seed=1)
+async def test_a_run_without_a_guess_shows_no_numbers(home: Path, state: str, name: str) -> None:
+    run = recorded_run(home, name=name, pid=os.getpid())
+    baseline = recorded_run(home, id_="efgh-baseline", name="baseline", seed=1)
     baseline.guess(baseline.batch("a"), [(example, example < 8, 1.0 - example) for example in range(EXAMPLES)])
     with baseline.store.transaction():
         baseline.store.add_point(spent=1.0, guesses=16, rows=16, solved=8, wrong=8, recall=0.5)
@@ -79,12 +72,8 @@ async def test_a_run_without_a_guess_shows_no_numbers(
     first_is_fast([((1e308, -1e308),), ((float("inf"), 0.0),), ((1e300, 1e300),), ((5e-324, 0.0),)]),
     ids=["wide", "inf", "one", "near"],
 )
-async def test_any_scores_of_a_blind_round_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float]
-) -> None:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    run = recorded_run(tmp_path, is_blind=True)
+async def test_any_scores_of_a_blind_round_are_drawn(home: Path, scores: tuple[float, float]) -> None:
+    run = recorded_run(home, is_blind=True)
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
     async with open_run(run.folder, size=(160, 40)) as pilot:
         assert "round is blind" in text_of(pilot, "#details-text")

@@ -15,11 +15,10 @@ from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import Machine
 from tests.tui.piloting import burst, notifications, open_app, screen_text, title_of, until
 from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
-from tests.tui.tables import rows_of, table_of
+from tests.tui.tables import listed, rows_of, runs
 
 pytestmark = pytest.mark.usefixtures("two_runs")
 
@@ -31,15 +30,6 @@ def spoilt(machine: Machine) -> Iterator[RunFolder]:
     shutil.copytree(machine.runs / DRAWS, folder.path)
     yield folder
     shutil.rmtree(folder.path, ignore_errors=True)
-
-
-def runs(pilot: Pilot[None]) -> ListTable:
-    return table_of(pilot, "runs")
-
-
-async def listed(pilot: Pilot[None], *ids: str) -> None:
-    """Wait until the list has exactly these runs, in this order."""
-    await until(pilot, lambda: runs(pilot).keys == list(ids))
 
 
 async def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:

@@ -11,23 +11,13 @@ from harness.runs.folder import remove_run
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.list_table import ListTable
-from tests.functional.machine import Machine, homes
+from tests.functional.machine import Machine
 from tests.records import recorded_audit
 from tests.tui.piloting import SIZES, burst, on_page, open_app, screen_text, text_of, title_of, until
 from tests.tui.stored import CRASHED, DRAWS, stored_run
-from tests.tui.tables import drawn_cursor, rows_of, table_of
+from tests.tui.tables import drawn_cursor, listed, rows_of, runs, table_of
 
 pytestmark = pytest.mark.usefixtures("two_runs")
-
-
-def runs(pilot: Pilot[None]) -> ListTable:
-    return table_of(pilot, "runs")
-
-
-async def listed(pilot: Pilot[None], *ids: str) -> None:
-    """Wait until the list has exactly these runs, in this order."""
-    await until(pilot, lambda: runs(pilot).keys == list(ids))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -202,12 +192,8 @@ async def test_n_goes_to_the_attacks(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_an_empty_home_shows_the_card_of_the_first_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    (tmp_path / "state").mkdir()
+async def test_an_empty_home_shows_the_card_of_the_first_run(home: Path, size: tuple[int, int]) -> None:
+    (home / "state").mkdir()
     async with open_app(size=size) as pilot:
         if size[0] >= 80:
             await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
@@ -215,7 +201,7 @@ async def test_an_empty_home_shows_the_card_of_the_first_run(
         # Keys that need a run do nothing.
         await pilot.press("space", "c", "p", "s", "r", "x", "i", "o", "v", "slash", "escape")
         assert isinstance(pilot.app.screen, MainScreen)
-        stored_run(tmp_path, DRAWS)
+        stored_run(home, DRAWS)
         await listed(pilot, DRAWS)
         await until(pilot, lambda: runs(pilot).has_focus and not pilot.app.screen.query_one("#first-run").region)
 

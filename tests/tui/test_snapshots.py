@@ -17,11 +17,10 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from harness.core.files import file_sha256
-from harness.core.run_request import RunRequest
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
-from harness.sweeps.tuning import Setting, Tried, Tuning
+from harness.sweeps.tuning import Setting, Tried
 from harness.tui import overview
 from harness.tui.pages import leaderboard, tuning
 from harness.tui.pages.tuning import TuningView
@@ -35,7 +34,7 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
-from tests.records import EXAMPLES, change_spec, recorded_audit, recorded_run
+from tests.records import EXAMPLES, change_spec, new_tuning, recorded_audit, recorded_run
 from tests.tui.piloting import on_page, open_app, open_screen, title_of, until
 from tests.tui.tables import rows_of, table_of
 
@@ -194,15 +193,7 @@ async def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
 
 async def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
     folds = ("fold0of2", "fold1of2")
-    created = Tuning(
-        id="abcd-tuning",
-        created_at=START,
-        request=RunRequest(attack="baseline", round="demo"),
-        folds=folds,
-        vary=(),
-        runs=20,
-        ray="none",
-    )
+    created = new_tuning(folds, START)
     specs = [SimpleNamespace(round=SimpleNamespace(name=f"demo:{fold}")) for fold in folds]
     settings = tuple(
         (

@@ -26,6 +26,13 @@ from tests.tui.stub_command import StubCommand
 pytestmark = pytest.mark.usefixtures("place")
 
 
+@pytest.fixture
+def command(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> StubCommand:
+    """A command in place of the real one, for an attack without parameters."""
+    written(plugins, PLAIN)
+    return StubCommand(place / "stub", monkeypatch)
+
+
 async def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
     async with open_screen(screen_of("draws", PLUGINS, str(place / "round.toml"))) as pilot:
         rows = await form(pilot)
@@ -100,11 +107,7 @@ async def test_without_torch_the_form_says_what_to_install(place: Path, monkeypa
     assert all_run_folders() == before
 
 
-async def test_several_values_show_and_start_a_command_each(
-    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
+async def test_several_values_show_and_start_a_command_each(plugins: Path, command: StubCommand) -> None:
     command.release()
     async with open_screen(screen_of("some", plugins)) as pilot:
         rows = await form(pilot)
@@ -141,11 +144,7 @@ async def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path
     assert all_run_folders() == []
 
 
-async def test_escape_cancels_a_start_and_keeps_the_form(
-    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
+async def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, command: StubCommand) -> None:
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")
@@ -160,11 +159,7 @@ async def test_escape_cancels_a_start_and_keeps_the_form(
     assert not command.has("finished")
 
 
-async def test_a_run_that_started_before_it_was_cancelled_is_named(
-    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
+async def test_a_run_that_started_before_it_was_cancelled_is_named(plugins: Path, command: StubCommand) -> None:
     command.complete_after_interrupt()
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
@@ -214,11 +209,7 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
     assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
 
 
-async def test_a_start_continues_after_the_application(
-    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
+async def test_a_start_continues_after_the_application(plugins: Path, command: StubCommand) -> None:
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
         await pilot.press("ctrl+r")

@@ -6,18 +6,18 @@ from typing import cast
 
 import pytest
 
-from harness.core.run_request import RunRequest
 from harness.core.text import NO_VALUE
 from harness.plugins.search_space import Span
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
-from harness.sweeps.tuning import Setting, Tried, Tuning
+from harness.sweeps.tuning import Setting, Tried
 from harness.tui.pages import tuning
 from harness.tui.pages.tuning import TuningView
 from harness.tui.plot import Plot
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine
+from tests.records import new_tuning
 from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
 from tests.tui.tables import rows_of, table_of
 
@@ -42,15 +42,7 @@ async def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: py
         runs = [Tried(RunFolder(Path()), spec, recall) for spec, recall in zip(specs, recalls, strict=False)]
         return Setting({"top_k": 5}, tuple(runs))
 
-    created = Tuning(
-        id="abcd-tuning",
-        created_at=0.0,
-        request=RunRequest(attack="baseline", round="demo"),
-        folds=folds,
-        vary=(),
-        runs=20,
-        ray="none",
-    )
+    created = new_tuning(folds)
     settings = ((1, setting(0.5, 0.25), False), (3, setting(0.25, 0.25), False), (2, setting(0.75), True))
     view = TuningView(created, 5, ("top_k",), settings, {})
     monkeypatch.setattr(tuning, "read_tunings", lambda: [view])
@@ -81,15 +73,7 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
             for fold, recall in zip(folds, values, strict=False)
         ]
 
-    created = Tuning(
-        id="abcd-tuning",
-        created_at=0.0,
-        request=RunRequest(attack="baseline", round="demo"),
-        folds=folds,
-        vary=(),
-        runs=20,
-        ray="none",
-    )
+    created = new_tuning(folds)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "runs_of", runs_of)
         patch.setattr(tuning, "searched_space", lambda *_: {"kind": Span(choices=tuple(recalls))})

@@ -19,7 +19,7 @@ import pytest
 
 from harness.core.terminal import handled_end
 from harness.runs.summary import run_summary
-from tests.functional.machine import Machine, guess_count, homes, kill_processes_that_name, wait_until, write_round
+from tests.functional.machine import Machine, guess_count, kill_processes_that_name, wait_until, write_round
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 RESTORED = {
@@ -87,18 +87,16 @@ class Terminal:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    write_round(tmp_path)
+def machine(home: Path) -> Iterator[Machine]:
+    write_round(home)
     # A shell without job control ignores them for what it runs in the background, and so would the command.
     before = [signal.signal(number, signal.SIG_DFL) for number in ENDING]
-    yield Machine(tmp_path)
+    yield Machine(home)
     for number, handler in zip(ENDING, before, strict=True):
         signal.signal(number, handler)
     while _processes:
         _processes.pop().kill()
-    kill_processes_that_name(str(tmp_path))
+    kill_processes_that_name(str(home))
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
