@@ -260,6 +260,26 @@ def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
     return recorded_run(home, id_=id_, pid=os.getpid(), created_at=created_at).finish(range(0, EXAMPLES, 2))
 
 
+def audit_spec(**values: Any) -> AuditSpec:
+    """Return the spec of an audit with typical values, except for `values`."""
+    fields: dict[str, Any] = {
+        "id": "abcd-demo",
+        "created_at": 1_700_000_000.0,
+        "audit": "sequence",
+        "subject": "corpus",
+        "seed": 0,
+        "budget": 60.0,
+        "params": {},
+        "paths": {},
+        "versions": {},
+        "hardware": {},
+        "tables": (),
+        "inputs_sha256": "cd" * 32,
+        "models": (MODEL,),
+    }
+    return AuditSpec(**fields | values)
+
+
 def recorded_audit(
     *,
     id_: str = "abcd-sequence-corpus",
@@ -270,21 +290,8 @@ def recorded_audit(
 ) -> RecordedAudit:
     """Create an audit without rows. `pid` is the process of its supervisor."""
     folder = RunFolder(runs_home() / id_)
-    spec = AuditSpec(
-        id=id_,
-        created_at=time.time() if created_at is None else created_at,
-        params={},
-        paths={},
-        seed=0,
-        budget=60.0,
-        versions={},
-        hardware={},
-        audit="sequence",
-        subject=subject,
-        tables=tuple(tables),
-        inputs_sha256="cd" * 32,
-        models=(MODEL,),
-    )
+    created = time.time() if created_at is None else created_at
+    spec = audit_spec(id=id_, created_at=created, subject=subject, tables=tuple(tables))
     recorded = RecordedAudit(folder, create_record(folder, spec))
     if pid is not None:
         recorded.supervised_by(pid)

@@ -2,35 +2,19 @@
 
 from pathlib import Path
 
-from harness.core.spec import PathRecord, TargetRecord
-from harness.runs.specs import AuditSpec
+from harness.core.spec import PathRecord
 from harness.submit.audit_page import AuditHeader
-from tests.unit.tui.summaries import summary_of
+from tests.records import MODEL as RECORDED
+from tests.records import audit_spec
 
-MODEL = TargetRecord(
-    id="demo",
-    revision="1",
-    commit=None,
-    path=Path("/somewhere"),
-    weights_sha256="ab" * 32,
-    bytes=3,
-    device="cpu",
-    dtype="float32",
-    threads=2,
-)
+MODEL = RECORDED.model_copy(update={"revision": "1", "path": Path("/somewhere"), "bytes": 3, "threads": 2})
 HEADER = AuditHeader(
-    spec=AuditSpec(
-        id="abcd-demo",
-        created_at=1_700_000_000.0,
+    spec=audit_spec(
         params={"prompt_length": 35},
         paths={"corpus": PathRecord(path=Path("/home/me/corpus.jsonl"), sha256="cd" * 32)},
         seed=7,
         budget=600.0,
         versions={"harness": "0.1"},
-        hardware={},
-        audit="sequence",
-        subject="corpus",
-        tables=(),
         inputs_sha256="",
         models=(MODEL,),
     ),
