@@ -6,6 +6,7 @@ from harness.core.spec import PathRecord
 from harness.submit.audit_page import AuditHeader
 from tests.records import MODEL as RECORDED
 from tests.records import audit_spec
+from tests.unit.tui.summaries import summary_of
 
 MODEL = RECORDED.model_copy(update={"revision": "1", "path": Path("/somewhere"), "bytes": 3, "threads": 2})
 HEADER = AuditHeader(
