@@ -1,12 +1,11 @@
 """The right guess of an example, which counts in the submission or does not."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from harness.analysis.candidates import load_example, right_guess_of
-from tests.records import Recorded, recorded_run
+from tests.records import Recorded, change_spec, recorded_run
 
 
 @pytest.fixture
@@ -24,9 +23,7 @@ def test_a_right_guess_before_the_cap_is_solved_at_its_row(run: Recorded) -> Non
 
 
 def test_a_right_guess_behind_the_cap_does_not_count(run: Recorded) -> None:
-    spec = json.loads(run.folder.spec_file.read_text())
-    spec["round"]["error_cap"] = 3
-    run.folder.spec_file.write_text(json.dumps(spec))
+    change_spec(run.folder, round={"error_cap": 3})
     run.guess(run.batch("0"), [*((example, False, 0.9) for example in range(3)), (5, True, 0.1)])
     assert "row 4 is after 3 errors (cap 3)" in words(run, 5)
 

@@ -10,9 +10,9 @@ from harness.core.errors import HarnessError
 from harness.core.paths import state_home
 from harness.runs import trash
 from harness.runs.folder import RunFolder, delete_run
-from tests.records import recorded_run
+from tests.records import change_spec, recorded_run
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.cli.test_run_records import ended_run, make_tuning, set_parent
+from tests.unit.cli.test_run_records import ended_run, make_tuning
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -69,7 +69,7 @@ def test_now_frees_the_disk_at_once(harness: CommandLine, home: Path) -> None:
 
 def test_a_tuning_is_restored_with_its_runs(harness: CommandLine, home: Path) -> None:
     tuning, folder, other = make_tuning(), ended_run(home), ended_run(home, "bbbb-two")
-    set_parent(folder, tuning.id)
+    change_spec(folder, parent=tuning.id)
     harness("runs", "rm", other.id)
     harness("runs", "rm", "tttt")
     assert harness("list", "tunings", "--json").json["tunings"] == []

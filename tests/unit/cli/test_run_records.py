@@ -1,6 +1,5 @@
 """`harness list runs`: filters, deletion, notes, tunings."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.queue import QueuePlace
 from harness.supervisor.devices import Device
 from harness.sweeps.tuning import TUNINGS, Tuning
-from tests.records import recorded_run
+from tests.records import change_spec, recorded_run
 from tests.unit.cli.command_line import CommandLine
 
 
@@ -36,11 +35,6 @@ def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning
 
 def ids(harness: CommandLine, *options: str) -> list[str]:
     return [run["id"] for run in harness("list", "runs", *options, "--json").json["runs"]]
-
-
-def set_parent(folder: RunFolder, parent: str) -> None:
-    spec = json.loads(folder.spec_file.read_text())
-    folder.spec_file.write_text(json.dumps(spec | {"parent": parent}))
 
 
 def test_a_damaged_tuning_is_reported_and_the_others_are_listed(harness: CommandLine, home: Path) -> None:
@@ -81,7 +75,7 @@ def test_warnings_and_the_step_of_an_open_batch_are_shown(harness: CommandLine, 
 
 def test_runs_are_filtered_by_tag_and_group(harness: CommandLine, home: Path) -> None:
     one, two = ended_run(home), ended_run(home, "bbbb-two")
-    set_parent(two, "sweep")
+    change_spec(two, parent="sweep")
     harness("runs", "tag", one.id, "good", "fast")
     harness("runs", "tag", two.id, "good")
     assert set(ids(harness, "--tag", "good")) == {one.id, two.id}
@@ -103,9 +97,8 @@ def test_tags_are_added_removed_and_printed(harness: CommandLine, home: Path) ->
 
 def test_the_table_and_show_name_the_parameters_that_were_changed(harness: CommandLine, home: Path) -> None:
     folder = recorded_run(home).folder
-    spec = json.loads(folder.spec_file.read_text())
     params = {"trials": 4, "rate": 0.5, "mode": None, "text": "\x1b" * 100}
-    folder.spec_file.write_text(json.dumps(spec | {"params": params, "changed": ["trials", "mode", "text", "gone"]}))
+    change_spec(folder, params=params, changed=["trials", "mode", "text", "gone"])
     row = harness("list", "runs").out.splitlines()[1]
     assert "  some trials=4 mode=none text=\ufffd" in row and "…" in row and "rate" not in row
     assert "not default   trials=4, mode=none, text=" in harness("show", folder.id).out
@@ -161,7 +154,7 @@ def test_a_note_is_written_and_printed_as_json(harness: CommandLine, home: Path)
 
 def test_tunings_are_listed_shown_and_deleted_with_their_runs(harness: CommandLine, home: Path) -> None:
     tuning, folder, other = make_tuning(), ended_run(home), ended_run(home, "bbbb-two")
-    set_parent(folder, tuning.id)
+    change_spec(folder, parent=tuning.id)
     (listed,) = harness("list", "tunings", "--json").json["tunings"]
     assert (listed["id"], listed["attack"], listed["round"], listed["runs"]) == (tuning.id, "greedy", "demo", 1)
     assert tuning.id in harness("list", "tunings").out
@@ -214,7 +207,7 @@ def test_latest_is_the_newest_of_the_kind_that_a_command_needs(harness: CommandL
     assert "there is no audit yet" in harness("show", "latest", "--redact").err
     assert "there is no sweep yet" in harness("show", "latest", "--baseline", "a").err
     assert "unknown attack 'removed'" in harness("resume", "latest", "--runs", "9").err
-    set_parent(folder, tuning.id)
+    change_spec(folder, parent=tuning.id)
     folder.code.mkdir()
     (folder.code / "some.py").write_text("")
     assert "unknown attack 'removed'" in harness("resume", "latest").err
@@ -263,9 +256,8 @@ def test_a_tuning_is_shown_without_the_file_of_its_attack(harness: CommandLine, 
     run.folder.code.mkdir(exist_ok=True)
     source = "from harness import Attack, Field, Params\n\n\nclass P(Params):\n    n: int = Field(2, ge=1, le=3)\n\n\n"
     source += 'class Removed(Attack[P]):\n    name = "removed"\n\n    def run(self, context):\n        yield\n'
-    spec = json.loads(run.folder.spec_file.read_text())
-    (run.folder.code / spec["attack"]["file"]).write_text(source)
-    run.folder.spec_file.write_text(json.dumps(spec | {"parent": tuning.id, "params": {"n": 3}}))
+    (run.folder.code / run.folder.attack_spec().attack.file).write_text(source)
+    change_spec(run.folder, parent=tuning.id, params={"n": 3})
     (setting,) = harness("show", tuning.id, "--json").json["settings"]
     assert setting["params"] == {"n": 3}
     assert harness("show", tuning.id).out.split()[0] == "n"
