@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,13 @@ import numpy as np
 import pytest
 
 from harness.core.rounds import load_round
-from harness.runs.folder import RunFolder
 from harness.submit.manifest import MANIFEST
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed, files_of
 from tests.functional.machine import EXAMPLES, Machine
 from tests.tools.tiers import first_is_fast
 
+ENVIRONMENT = {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "5", "LANG": "C", "LC_ALL": "C"}
+ENVIRONMENT |= {"SOURCE_DATE_EPOCH": "1700000000", "REPRO_ZIPFILE_FILE_MODE": "600"}
 CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", "round.toml", "run.sh", "spec.json"}
 
 
@@ -57,20 +57,8 @@ def test_the_manifest_lists_files_and_inputs(bundler: Bundler, draws: Packed) ->
     assert manifest["run"]["id"] == draws.run.id and manifest["run"]["status"] == "finished"
 
 
-@pytest.mark.parametrize(
-    "environment",
-    first_is_fast(
-        [
-            {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "5", "LANG": "C", "LC_ALL": "C"},
-            {"SOURCE_DATE_EPOCH": "1700000000", "REPRO_ZIPFILE_FILE_MODE": "600"},
-        ]
-    ),
-    ids=["zone, hashing and language", "times and modes"],
-)
-def test_packaging_is_reproducible(
-    bundler: Bundler, draws: Packed, tmp_path: Path, environment: dict[str, str]
-) -> None:
-    machine = Machine(bundler.machine.folder, environment)
+def test_packaging_does_not_depend_on_the_environment(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    machine = Machine(bundler.machine.folder, ENVIRONMENT)
     machine.run_process("bundle", "create", draws.run.id, "--out", str(tmp_path / "again.zip"))
     assert files_of(tmp_path / "again.zip") == files_of(draws.zip)
     assert (tmp_path / "again.zip").read_bytes() == draws.zip.read_bytes()
@@ -330,12 +318,3 @@ def test_a_zip_does_not_replace_a_directory(bundler: Bundler, draws: Packed, tmp
     ).stderr
     assert "x.zip is a directory. Name a file." in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
-
-
-def test_the_bundled_wheel_is_valid(draws: Packed) -> None:
-    ((_, wheel),) = [(name, content) for name, content in files_of(draws.zip).items() if name.endswith(".whl")]
-    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-        assert archive.testzip() is None
-        record = archive.read("extraction_harness-0.1.0.dist-info/RECORD").decode()
-        assert {line.split(",")[0] for line in record.splitlines()} == set(archive.namelist())
-    assert RunFolder(draws.run.path).id == draws.run.id

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,19 @@ from tests.unit.submit.zips import overlapping, raw_entry, replaced, with_field,
 FILES = {"code/run.sh": b"exit 0\n", "team.toml": b'[[members]]\nname = "A"\n', "MANIFEST.json": b"{}" * 5000}
 # Offsets of fields in an entry of the central directory.
 FLAGS, METHOD, FILE_SIZE = 8, 10, 24
+UNSAFE_NAMES = (
+    *("../evil", "../../evil", "a/../../evil", "a/..", "..", "/evil", "//evil", "/", "./evil", "a/./evil", "a//b"),
+    *("..\\evil", "a\\b", "C:\\evil", "C:evil", "\\\\host\\share\\evil", "a:stream", "evil\x00.txt", "a\nb", "a\x1bb"),
+    *("a\x7fb", "what?", "a*", "a|b", "<a>", 'a"b', "x" * 256, "a/" * 200 + "b"),
+)
+DEVICES = {"symlink": 0o120777, "character": 0o020666, "block": 0o060666, "fifo": 0o010666, "socket": 0o140666}
+TWICE = (("a", "a"), ("a", "A"), ("straße", "STRASSE"), ("d/a", "D/A"), ("a", "a/"))
+OTHER_NAME = "is not a name that every program reads alike"
+BOMB = "times, as in a zip bomb"
+CONTROL_TEXT = "harness/demo/unseen.npz"
+"""Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
+Make = Callable[[Path], Path]
+"""Writes a hostile zip to a path, and returns the path."""
 
 
 @pytest.fixture
@@ -62,15 +76,6 @@ def test_the_order_of_files_does_not_change_the_bytes(files: dict[str, bytes]) -
     assert archive_bytes(files) == archive_bytes(backwards)
 
 
-@pytest.mark.parametrize("setting", ["SOURCE_DATE_EPOCH=1700000000", "TZ=Pacific/Kiritimati"])
-def test_environment_variables_do_not_change_the_bytes(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = archive_bytes(FILES)
-    name, _, value = setting.partition("=")
-    monkeypatch.setenv(name, value)
-    assert archive_bytes(FILES) == usual
-    assert os.environ[name] == value
-
-
 def test_every_entry_has_the_same_time_and_mode() -> None:
     with zipfile.ZipFile(io.BytesIO(archive_bytes(FILES))) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
@@ -78,27 +83,108 @@ def test_every_entry_has_the_same_time_and_mode() -> None:
         assert archive.namelist() == sorted(FILES)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("../evil", "../../evil", "a/../../evil", "a/..", "..", "/evil", "//evil", "/", "./evil", "a/./evil", "a//b"),
-        *(
-            "..\\evil",
-            "a\\b",
-            "C:\\evil",
-            "C:evil",
-            "\\\\host\\share\\evil",
-            "a:stream",
-            "evil\x00.txt",
-            "a\nb",
-            "a\x1bb",
+def _of(*entries: tuple[str | zipfile.ZipInfo, bytes], **options: int) -> Make:
+    return lambda path: zip_of(path, *entries, **options)
+
+
+def _field(name: str, offset: int, value: bytes) -> Make:
+    return lambda path: with_field(zip_of(path, (name, b"x")), name, offset=offset, value=value)
+
+
+def _without_encoding(name: str) -> Make:
+    def make(path: Path) -> Path:
+        content = with_field(zip_of(path, (raw_entry(name), b"x")), name, offset=FLAGS, value=b"\0\0").read_bytes()
+        path.write_bytes(content[:6] + b"\0\0" + content[8:])  # also in front of the file's content
+        return path
+
+    return make
+
+
+def _with_second_name(path: Path) -> Path:
+    entry = raw_entry("shown")
+    field = b"\x01" + zlib.crc32(b"shown").to_bytes(4, "little") + b"other"
+    entry.extra = b"\x75\x70" + len(field).to_bytes(2, "little") + field
+    return zip_of(path, (entry, b"x"))
+
+
+def _behind_a_script(path: Path) -> Path:
+    path.write_bytes(b"#!/bin/sh\n" + zip_of(path, ("a", b"x")).read_bytes())
+    return path
+
+
+def _with_comment(path: Path) -> Path:
+    with zipfile.ZipFile(zip_of(path, ("a", b"x")), "a") as opened:
+        opened.comment = b"another list"
+    return path
+
+
+def _with_huge_directory(path: Path) -> Path:
+    whole = zip_of(path, ("a", b"x")).read_bytes()
+    start, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
+    listed = whole[start:end] * 400_000
+    tail = bytearray(whole[end:])
+    tail[12:16] = len(listed).to_bytes(4, "little")
+    path.write_bytes(whole[:start] + listed + bytes(tail))
+    return path
+
+
+HOSTILE: dict[str, tuple[Make, str]] = {
+    **{
+        name[:20]: (
+            _of(("good", b"good"), (raw_entry(name), b"evil")),
+            "leads out of the target folder|is not a plain file name",
+        )
+        for name in UNSAFE_NAMES
+    },
+    **{
+        kind: (_of(("good", b"good"), (raw_entry("link", mode=mode), b"/etc/passwd")), "'link' is a link or a device")
+        for kind, mode in DEVICES.items()
+    },
+    **{"=".join(names): (_of(*((raw_entry(name), b"") for name in names)), "occurs twice") for names in TWICE},
+    **{f"{name} without its encoding": (_without_encoding(name), OTHER_NAME) for name in ("ünï", "日本")},
+    "second name in a field": (_with_second_name, OTHER_NAME),
+    "data before it": (_behind_a_script, "contains data that belongs to no file"),
+    "comment": (_with_comment, "contains data that belongs to no file"),
+    "file below a file": (_of(("a", b"1"), ("A/b", b"2")), "'a/b' lies below a file"),
+    "encrypted": (_field("secret", FLAGS, b"\x01\x00"), "'secret' is encrypted"),
+    "lzma": (_of(("a", b"x"), method=zipfile.ZIP_LZMA), "unsupported compression method"),
+    "bzip2": (_of(("a", b"x"), method=zipfile.ZIP_BZIP2), "unsupported compression method"),
+    "unknown method": (_field("a", METHOD, b"\x63\x00"), "unsupported compression method"),
+    "overlapping entries": (lambda path: overlapping(path, 900, os.urandom(50_000)), BOMB),
+    "large file": (lambda path: zip_of(path, ("a", bytes(64 << 20))), BOMB),
+    "many files": (lambda path: zip_of(path, *((f"f{number}", bytes(1 << 20)) for number in range(60))), BOMB),
+    "huge directory": (_with_huge_directory, "central directory is too large"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(("make", "words"), HOSTILE.values(), ids=[ascii(name) for name in HOSTILE])
+def test_a_hostile_archive_is_refused_and_leaves_nothing(make: Make, words: str, tmp_path: Path, place: Path) -> None:
+    _refused(make(tmp_path / "x.zip"), place, words)
+
+
+DAMAGED: dict[str, tuple[Make, str]] = {
+    "shorter than declared": (
+        lambda path: with_field(
+            zip_of(path, ("a", bytes(range(256)) * 8)), "a", offset=FILE_SIZE, value=b"\xff\x0f\0\0"
         ),
-        *("a\x7fb", "what?", "a*", "a|b", "<a>", 'a"b', "x" * 256, "a/" * 200 + "b"),
-    ],
-)
-def test_unsafe_file_names_are_refused(name: str, tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", ("good", b"good"), (raw_entry(name), b"evil"))
-    _refused(archive, place, "leads out of the target folder|is not a plain file name")
+        "'a' is shorter than declared",
+    ),
+    "longer than declared": (
+        lambda path: with_field(zip_of(path, ("a", b"abcdefgh")), "a", offset=FILE_SIZE, value=b"\x03\0\0\0"),
+        "not a valid zip file",
+    ),
+    "wrong checksum": (
+        lambda path: replaced(zip_of(path, ("a", b"right"), method=zipfile.ZIP_STORED), b"right", b"wrong"),
+        r"not a valid zip file \(Bad CRC",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "words"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_archive_is_refused(make: Make, words: str, tmp_path: Path, place: Path) -> None:
+    with pytest.raises(HarnessError, match=words):
+        unpack(make(tmp_path / "x.zip"), place)
 
 
 @pytest.mark.parametrize("name", ["..／evil", "․․/evil", "ﬀ/..︰", "e\u0301vil", "~/evil", "-rf", "a b", "ünï/cödé"])
@@ -108,89 +194,15 @@ def test_unusual_but_safe_names_are_unpacked(name: str, tmp_path: Path, place: P
     assert [path for path in _everything_below(tmp_path) if path.is_file() and path != archive] == [place / name]
 
 
-@pytest.mark.parametrize(
-    "mode", [0o120777, 0o020666, 0o060666, 0o010666, 0o140666], ids=["symlink", "character", "block", "fifo", "socket"]
-)
-def test_links_and_devices_are_refused(mode: int, tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", ("good", b"good"), (raw_entry("link", mode=mode), b"/etc/passwd"))
-    _refused(archive, place, "'link' is a link or a device")
-
-
-@pytest.mark.parametrize("name", ["ünï", "日本"])
-def test_a_name_without_its_encoding_is_refused(name: str, tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", (raw_entry(name), b"x"))
-    with_field(archive, name, offset=FLAGS, value=b"\x00\x00")
-    content = archive.read_bytes()
-    archive.write_bytes(content[:6] + b"\x00\x00" + content[8:])  # also in front of the file's content
-    _refused(archive, place, "is not a name that every program reads alike")
-
-
-def test_a_second_name_in_a_field_is_refused(tmp_path: Path, place: Path) -> None:
-    entry = raw_entry("shown")
-    field = b"\x01" + zlib.crc32(b"shown").to_bytes(4, "little") + b"other"
-    entry.extra = b"\x75\x70" + len(field).to_bytes(2, "little") + field
-    _refused(zip_of(tmp_path / "x.zip", (entry, b"x")), place, "is not a name that every program reads alike")
-
-
-@pytest.mark.parametrize("where", ["before", "comment"])
-def test_data_outside_of_files_is_refused(where: str, tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", ("a", b"x"))
-    if where == "before":
-        archive.write_bytes(b"#!/bin/sh\n" + archive.read_bytes())
-    else:
-        with zipfile.ZipFile(archive, "a") as opened:
-            opened.comment = b"another list"
-    _refused(archive, place, "contains data that belongs to no file")
-
-
 @pytest.mark.parametrize("mode", [0o104755, 0o100000, 0o100777, 0])
 def test_file_modes_in_the_archive_are_ignored(mode: int, tmp_path: Path, place: Path) -> None:
     unpack(zip_of(tmp_path / "x.zip", (raw_entry("file", mode=mode), b"x")), place)
     assert stat.S_IMODE((place / "file").stat().st_mode) & 0o7111 == 0
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("names", [("a", "a"), ("a", "A"), ("straße", "STRASSE"), ("d/a", "D/A"), ("a", "a/")])
-def test_duplicate_names_are_refused(names: tuple[str, str], tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", *((raw_entry(name), b"") for name in names))
-    _refused(archive, place, "occurs twice")
-
-
-def test_a_file_below_a_file_is_refused(tmp_path: Path, place: Path) -> None:
-    _refused(zip_of(tmp_path / "x.zip", ("a", b"1"), ("A/b", b"2")), place, "'a/b' lies below a file")
-
-
 def test_directory_entries_are_allowed(tmp_path: Path, place: Path) -> None:
     archive = zip_of(tmp_path / "x.zip", (raw_entry("d/", mode=0o40755), b""), ("d/a", b"1"))
     assert unpack(archive, place) == ["d/a"]
-
-
-def test_encrypted_files_are_refused(tmp_path: Path, place: Path) -> None:
-    archive = with_field(zip_of(tmp_path / "x.zip", ("secret", b"x")), "secret", offset=FLAGS, value=b"\x01\x00")
-    _refused(archive, place, "'secret' is encrypted")
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2], ids=["lzma", "bzip2"])
-def test_lzma_and_bzip2_are_refused(method: int, tmp_path: Path, place: Path) -> None:
-    _refused(zip_of(tmp_path / "x.zip", ("a", b"x"), method=method), place, "unsupported compression method")
-
-
-def test_unknown_compression_methods_are_refused(tmp_path: Path, place: Path) -> None:
-    archive = with_field(zip_of(tmp_path / "x.zip", ("a", b"x")), "a", offset=METHOD, value=b"\x63\x00")
-    _refused(archive, place, "unsupported compression method")
-
-
-def test_a_zip_bomb_of_overlapping_entries_is_refused(tmp_path: Path, place: Path) -> None:
-    _refused(overlapping(tmp_path / "x.zip", 900, os.urandom(50_000)), place, "times, as in a zip bomb")
-
-
-def test_a_zip_bomb_is_refused(tmp_path: Path, place: Path) -> None:
-    _refused(zip_of(tmp_path / "x.zip", ("a", bytes(64 << 20))), place, "times, as in a zip bomb")
-
-
-def test_a_zip_bomb_of_many_small_files_is_refused(tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", *((f"f{number}", bytes(1 << 20)) for number in range(60)))
-    _refused(archive, place, "times, as in a zip bomb")
 
 
 def test_archives_above_the_limits_are_refused(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,38 +214,6 @@ def test_archives_above_the_limits_are_refused(tmp_path: Path, place: Path, monk
     _refused(archive, place, "900 uncompressed bytes, at most 899")
     monkeypatch.setattr(archives, "_MAX_BYTES", 900)
     assert len(unpack(archive, place)) == 9
-
-
-def test_a_huge_central_directory_is_refused_unread(tmp_path: Path, place: Path) -> None:
-    memory = io.BytesIO()
-    with zipfile.ZipFile(memory, "w") as archive:
-        archive.writestr("a", b"x")
-    whole = memory.getvalue()
-    start, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
-    listed = whole[start:end] * 400_000
-    tail = bytearray(whole[end:])
-    tail[12:16] = len(listed).to_bytes(4, "little")
-    (path := tmp_path / "x.zip").write_bytes(whole[:start] + listed + bytes(tail))
-    _refused(path, place, "central directory is too large")
-
-
-def test_a_file_shorter_than_declared_is_refused(tmp_path: Path, place: Path) -> None:
-    content = bytes(range(256)) * 8
-    archive = with_field(zip_of(tmp_path / "x.zip", ("a", content)), "a", offset=FILE_SIZE, value=b"\xff\x0f\0\0")
-    with pytest.raises(HarnessError, match="'a' is shorter than declared"):
-        unpack(archive, place)
-
-
-def test_a_file_longer_than_declared_is_refused(tmp_path: Path, place: Path) -> None:
-    archive = with_field(zip_of(tmp_path / "x.zip", ("a", b"abcdefgh")), "a", offset=FILE_SIZE, value=b"\x03\0\0\0")
-    with pytest.raises(HarnessError, match="not a valid zip file"):
-        unpack(archive, place)
-
-
-def test_a_wrong_checksum_is_refused(tmp_path: Path, place: Path) -> None:
-    archive = zip_of(tmp_path / "x.zip", ("a", b"right bytes"), method=zipfile.ZIP_STORED)
-    with pytest.raises(HarnessError, match=r"not a valid zip file \(Bad CRC"):
-        unpack(replaced(archive, b"right bytes", b"wrong bytes"), place)
 
 
 def test_truncated_and_other_files_are_refused(tmp_path: Path, place: Path) -> None:
@@ -283,10 +263,6 @@ def _unpacks_inside_or_is_refused(content: bytes) -> None:
         outside = {path for path in home.rglob("*") if place not in path.parents}
         assert outside == {archive, place, place.parent}
         assert not any(path.is_symlink() for path in home.rglob("*"))
-
-
-CONTROL_TEXT = "harness/demo/unseen.npz"
-"""Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
 
 
 @pytest.fixture(scope="module")

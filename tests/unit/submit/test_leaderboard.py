@@ -196,6 +196,15 @@ def test_refused_bundles_and_changed_results_are_not_ranked(tmp_path: Path) -> N
     assert second.unranked == "verification refused the bundle of refused: a reason"
 
 
+def test_a_verdict_for_other_bytes_is_ignored_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    changed, damaged = _bundle(tmp_path, "changed", 3), _bundle(tmp_path, "damaged", 2)
+    _write_verdict(changed, "refused")
+    _bundle(tmp_path, "changed", 4)
+    (tmp_path / "damaged.verdict.json").write_text("{")
+    first, second = _ranked([changed, damaged])
+    assert (first.place, first.verified) == (1, "not verified") and "not a verdict" in second.unranked
+
+
 def test_a_blind_round_has_no_places(tmp_path: Path) -> None:
     (entry,) = _ranked([_bundle(tmp_path, "one", 3)], _judging(None))
     assert (entry.place, entry.recall_at_cap, entry.unranked) == (
