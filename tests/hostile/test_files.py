@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.lib.format import write_array_header_1_0
 
 from harness.demo import SIZES
 from tests.functional.bundler import FAST, OWN_ENVIRONMENT, Bundler, Packed, altered
@@ -114,69 +112,12 @@ def test_a_tokenizer_that_multiplies_text_is_refused(machine: Machine, model: Pa
     assert "refused tokenizer" in _refusal(machine, "audit", "leakage", "pairs.jsonl", *options)
 
 
-@pytest.mark.hostile("makes the tokenizer's library panic")
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA////"}},
-        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": ""}},
-    ],
-    ids=["invalid map", "empty map"],
-)
-def test_a_tokenizer_that_panics_is_refused(machine: Machine, model: Path, change: dict[str, object]) -> None:
-    content = json.loads((model / "tokenizer.json").read_text())
-    (model / "tokenizer.json").write_text(json.dumps(content | change))
-    (machine.folder / "pairs.jsonl").write_text(json.dumps({"prefix": "a b c " * 9, "suffix": "d e f " * 9}) + "\n")
-    options = ("--prefix-tokens", "4", "--suffix-tokens", "4", "--target", str(model))
-    said = _refusal(machine, "audit", "leakage", "pairs.jsonl", *options)
-    assert str(model) in said
-
-
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a corpus")
 @pytest.mark.parametrize("kind", some_long(NO_FILES))
 @pytest.mark.parametrize("audit", ["sequence", "leakage", "membership"])
 def test_a_corpus_that_is_no_file_is_refused(machine: Machine, model: Path, kind: str, audit: str) -> None:
     NO_FILES[kind](machine.folder / "x.jsonl")
     _refusal(machine, "audit", audit, "x.jsonl", "--target", str(model))
-
-
-def _negative_rows(file: Path) -> None:
-    with file.open("wb") as opened:
-        write_array_header_1_0(opened, {"descr": "<i8", "fortran_order": False, "shape": (-1, 50)})
-        opened.write(np.zeros(100, np.int64).tobytes())
-
-
-def _huge_rows(file: Path) -> None:
-    with file.open("wb") as opened:
-        write_array_header_1_0(opened, {"descr": "<i8", "fortran_order": False, "shape": (10**12, 50)})
-
-
-@pytest.mark.hostile("hides a device, a pipe or an invalid array in a round")
-@pytest.mark.parametrize(
-    "damage", [os.mkfifo, _link_to_zeros, _link_to_itself, _negative_rows, _huge_rows], ids=lambda make: make.__name__
-)
-def test_an_array_of_a_round_that_is_none_is_refused(machine: Machine, damage: Callable[[Path], None]) -> None:
-    damage(machine.folder / "f.npy")
-    (machine.folder / "odd.toml").write_text('base = "demo"\nname = "odd"\nprefix_file = "./f.npy"\n')
-    _refusal(machine, "run", "greedy", "--round", "odd.toml", "--limit", "5")
-
-
-@pytest.mark.hostile("chains 1,500 rounds")
-@pytest.mark.parametrize("is_ring", [False, True], ids=["chain", "ring"])
-def test_a_chain_of_rounds_is_refused(machine: Machine, is_ring: bool) -> None:
-    number = 1_500
-    for place in range(number):
-        following = (place + 1) % number if is_ring else place + 1
-        (machine.folder / f"c{place}.toml").write_text(f'base = "./c{following}.toml"\n')
-    assert "c0.toml" in _refusal(machine, "run", "greedy", "--round", "c0.toml", "--limit", "5")
-
-
-@pytest.mark.hostile("multiplies the runs of a sweep")
-@pytest.mark.parametrize("parameters", [40, 400])
-def test_a_sweep_with_endless_combinations_is_refused(machine: Machine, parameters: int) -> None:
-    values = "".join(f"p{number}=[1,2,3,4,5,6,7,8,9]\n" for number in range(parameters))
-    (machine.folder / "s.toml").write_text(f'attacks=["greedy"]\n[params.greedy]\n{values}')
-    _refusal(machine, "sweep", "s.toml", "--dry-run")
 
 
 LINES = {
@@ -207,13 +148,3 @@ def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
     command = ("bundle", "rank", str(entries), *bundler.round, "--verify", *OWN_ENVIRONMENT)
     board = {entry["bundle"]: entry for entry in bundler.machine.json(*command)["entries"]}
     assert board["b-good.zip"]["verified"] == "reproduced" and board["a-hostile.zip"]["unranked"]
-
-
-@pytest.mark.hostile("prints 400 kB with a lock")
-@pytest.mark.parametrize(
-    "pin", some_long([f"a=={'1.' * 200_000}1", f"a=={'1.' * 500}1", f"{'a' * 100_000}==1", f"{'a' * 1_000}==1"])
-)
-def test_a_long_pin_is_shortened(bundler: Bundler, packed: Packed, tmp_path: Path, pin: str) -> None:
-    bundle = altered(packed.zip, tmp_path / "x.zip", {"code/requirements.txt": f"{pin}{HASH}\n".encode()})
-    code, _ = _outcome(bundler.machine, "bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
-    assert code == 1

@@ -225,20 +225,11 @@ for place in {[str(answers) for answers in paths.BUILT_IN_ANSWERS]!r}:
 
 
 @pytest.mark.hostile("reads the answers in another copy of the package")
-@pytest.mark.parametrize(
-    "place",
-    [
-        "lib/python3.11/site-packages",
-        "local/lib/python3.11/dist-packages",
-        "lib/python3/dist-packages",
-        "envs/other/lib/python3.12/site-packages",
-    ],
-)
 def test_answers_in_another_copy_of_the_package_cannot_be_read(
-    backend: SandboxBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    backend: SandboxBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The base interpreter may have an installation of its own."""
-    copy = tmp_path / "base" / place / "harness"
+    copy = tmp_path / "base" / "local/lib/python3.11/dist-packages" / "harness"
     answers = [copy / path.relative_to(paths.PACKAGE) for path in paths.BUILT_IN_ANSWERS]
     files = [path if path.suffix else path / "demo" / "suffix.npy" for path in answers]
     for file in (*files, copy / "code.py"):
@@ -275,9 +266,9 @@ def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Mac
     assert "wrote more than 4 GiB or 50,000 files into its scratch directory" in summary["reason"]
 
 
-@pytest.mark.hostile("nests 1,200 directories")
+@pytest.mark.hostile("nests 3,000 directories")
 def test_directories_of_any_depth_end_no_run(sandboxed_machine: Machine) -> None:
-    summary = sandboxed_machine.attack("littering", "--set", "depth=1200")
+    summary = sandboxed_machine.attack("littering", "--set", "depth=3000")
     assert (summary["status"], summary["guesses"]) == ("finished", 64)
     assert not (Path(summary["directory"]) / "scratch").exists()
     sandboxed_machine.run("runs", "rm", summary["id"], "--yes")
