@@ -91,23 +91,6 @@ def test_stitching_equals_a_slow_implementation(rows, prefixes):
         assert (found.suffixes[index].tolist(), found.copied[index]) == (suffix, length)
 
 
-def test_a_suffix_is_assembled_from_overlapping_rows():
-    rows = tokens([1, 2, 3, 4, 5], [3, 4, 5, 6, 7], [5, 6, 7, 8, 9])
-    found = stitched(tokens([1, 2, 3]), rows, 6)
-    assert found.is_complete.tolist() == [True] and found.suffixes.tolist() == [[4, 5, 6, 7, 8, 9]]
-
-
-def test_stitching_ends_if_no_row_continues_the_text():
-    found = stitched(tokens([1, 2, 3], [9, 9, 9]), tokens([1, 2, 3, 4, 5]), 4)
-    assert found.copied.tolist() == [2, 0] and not found.is_complete.any()
-    assert found.suffixes.tolist() == [[4, 5, 0, 0], [0, 0, 0, 0]]
-
-
-def test_the_row_with_the_earliest_window_is_preferred():
-    rows = tokens([0, 0, 1, 2, 8, 8], [0, 1, 2, 7, 7, 7], [0, 1, 2, 6, 6, 6])
-    assert stitched(tokens([1, 2]), rows, 3).suffixes.tolist() == [[7, 7, 7]]
-
-
 def test_an_exact_prefix_finds_its_first_row():
     assert exact_rows(tokens([1, 2], [3, 4]), tokens([0, 0], [1, 2], [1, 2])).tolist() == [1, -1]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.scoring import correct_rows, recall_at_errors, scaled_cap, score_rows, solved_curve
+from harness.core.scoring import correct_rows, recall_at_errors, scaled_cap, score_rows
 
 EXAMPLES = 6
 ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=40)
@@ -94,25 +94,6 @@ def test_precision_vs_recall_has_the_point_of_every_row(rows):
         wrong += not is_right
         walked.append((len(solved) / EXAMPLES, len(solved) / (len(solved) + wrong)))
     assert list(zip(recall.tolist(), precision.tolist(), strict=True)) == walked
-
-
-@given(ROWS)
-def test_the_curve_never_falls_and_ends_at_all_solved_examples(rows):
-    is_correct, ids = columns(rows)
-    curve = solved_curve(is_correct, ids)
-    assert (np.diff(curve) >= 0).all()
-    assert len(curve) == 1 + (~is_correct).sum()
-    assert curve[-1] == len(set(ids[is_correct]))
-
-
-def test_a_repeated_correct_row_adds_nothing_and_costs_nothing():
-    rows = [(0, True), (0, True), (0, True), (1, False), (2, True)]
-    score = score_rows(*columns(rows), cap=2, examples=EXAMPLES)
-    assert (score.solved, score.wrong_rows_read, score.rows_read) == (2, 1, 5)
-
-
-def test_a_wrong_row_for_a_solved_example_is_an_error():
-    assert recall_at_errors(*columns([(0, True), (0, False), (1, True)]), cap=1, examples=2) == 0.5
 
 
 def test_a_row_is_correct_only_if_every_token_is():

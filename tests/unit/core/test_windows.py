@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from harness.core import windows
 from harness.core.windows import cluster_ids, first_equals, windows_of
-from tests.tools.data import SATML, require_data
 
 
 def brute_force_ids(blocks, window):
@@ -56,18 +55,3 @@ def test_each_window_finds_the_first_equal_window(blocks, length):
     found = windows_of(blocks, length)
     texts = [tuple(row) for row in found.at(np.arange(len(found.start))).tolist()]
     assert first_equals(found).tolist() == [texts.index(text) for text in texts]
-
-
-def test_windows_do_not_cross_the_end_of_a_row():
-    rows = np.array([[1, 2, 3, 4], [9, 9, 3, 4], [1, 2, 8, 8]], np.uint16)
-    assert cluster_ids([rows.reshape(1, -1), np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 0]
-    assert cluster_ids([rows, np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 1, 2, 3]
-
-
-def test_the_challenge_data_has_its_known_clusters():
-    require_data(SATML)
-    rows = np.concatenate([np.load(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")], axis=1)
-    clusters = cluster_ids([rows])
-    assert (clusters.max() + 1, np.bincount(clusters).max()) == (3981, 3272)
-    names, sizes = np.unique(clusters[-1000:], return_counts=True)
-    assert (len(names), sizes.max()) == (547, 241)

@@ -81,15 +81,6 @@ def test_most_likely_equals_a_stable_sort(device, columns, count, distinct, seed
 
 
 @settings(**SHARED)
-@given(logits=LOGITS, count=st.integers(1, 9))
-def test_most_likely_breaks_ties_by_id(device, logits, count):
-    scores = torch.tensor(logits, dtype=torch.float32, device=device)
-    values, ids = most_likely(scores, count)
-    wanted = _by_sorting(scores, count)
-    assert torch.equal(values, wanted[0]) and torch.equal(ids, wanted[1])
-
-
-@settings(**SHARED)
 @given(logits=LOGITS, policy=POLICIES)
 def test_a_support_is_normalised_and_ordered(device, logits, policy):
     scores = torch.tensor(logits, dtype=torch.float32, device=device)

@@ -94,18 +94,6 @@ def test_typical_p_keeps_the_fewest_of_equal_tokens(device):
     assert (~_by_hugging_face(logits, Policy(typical_p=0.3), None).isinf()).sum() == 8
 
 
-def test_top_p_is_the_smallest_set_with_at_least_that_mass(device):
-    logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]], device=device).log()
-    for top_p, kept in ((0.4, 1), (0.51, 2), (0.74, 2), (0.76, 3), (0.9, 4)):
-        assert apply_policy(logits, Policy(top_p=top_p)).logprobs.shape[1] == kept
-
-
-def test_the_repetition_penalty_applies_once_per_token(device):
-    logits, penalised = torch.tensor([[[2.0, -2.0, 1.0]], [[1.0, -4.0, 1.0]]], device=device)
-    support = apply_policy(logits, Policy(repetition_penalty=2), torch.tensor([[0, 0, 0, 1]], device=device))
-    assert torch.allclose(support.logprobs, torch.log_softmax(penalised, dim=1))
-
-
 @pytest.mark.parametrize(
     "policy",
     [{}, {"repetition_penalty": 1.5}, {"top_k": 40}, {"top_p": 1 - 1e-12}, {"typical_p": 1 - 1e-12}],

@@ -87,22 +87,12 @@ def test_without_valid_scores_a_moved_row_is_different(its_scores: list[float] |
     assert found.likeness is Likeness.DIFFERENT and found.elsewhere == 2
 
 
-def test_a_repeated_row_counts_twice() -> None:
-    found = _agree([(0, 1, 1), (0, 1, 1)], [(0, 1, 1)], [1.0])
-    assert (found.likeness, found.only_submitted, found.first_difference) == (Likeness.DIFFERENT, 1, 2)
-
-
 def test_token_width_does_not_matter() -> None:
     one, other = _submission([(0, 5, 7)]), _submission([(0, 5, 7)])
     assert (
         compare_submissions(one, SubmissionRows(other.ids, other.suffixes.astype(np.uint32)), None).likeness
         is Likeness.IDENTICAL
     )
-
-
-def test_empty_submissions_are_identical() -> None:
-    assert _agree([], []).likeness is Likeness.IDENTICAL
-    assert _agree([], [(0, 1, 1)], [1.0]).likeness is Likeness.DIFFERENT
 
 
 def test_each_likeness_has_a_summary() -> None:
