@@ -49,15 +49,6 @@ def test_attacks_lists_all_attacks_and_their_errors(folder: Path) -> None:
     assert lines["hostile"].endswith("A �[31mred�[0m �line.")
 
 
-def test_attacks_prints_one_line_of_json(folder: Path) -> None:
-    done = _harness(folder, "list", "attacks", "--attacks", "theirs", "--json")
-    (line,) = done.stdout.splitlines()
-    rows = {row["attack"]: row for row in json.loads(line)["attacks"]}
-    assert rows["replay"]["uses_target"] is False and rows["replay"]["error"] is None
-    assert rows["hostile"]["origin"] == "--attacks theirs"
-    assert rows["broken"]["error"]
-
-
 def test_attacks_show_prints_parameters_and_reference(folder: Path) -> None:
     done = _harness(folder, "show", "baseline")
     assert done.returncode == 0, done.stderr

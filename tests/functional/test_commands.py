@@ -79,16 +79,6 @@ def _read_until(terminal: int, text: bytes) -> bytes:
     return shown
 
 
-@pytest.mark.slow
-def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
-    intact, broken = (machine.executed("draws", "--set", "pause=0") for _ in range(2))
-    with contextlib.closing(sqlite3.connect(broken.store)) as db, db:
-        db.execute("UPDATE event SET detail = '{not json'")
-    listed = machine.run("list", "runs")
-    assert intact.id in listed.stdout and "internal error" not in listed.stderr
-    assert "a record in it is not a JSON object" in machine.run("show", broken.id, code=1).stderr
-
-
 def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
     machine, (summary, _) = listed
     shown = machine.json("show", summary["id"])
@@ -267,6 +257,7 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
         (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
         (("greedy", "--device", "cuda:99"), "Invalid value for --device: cuda:99 is not available"),
         (("greedy", "--threads", "99999"), "--threads: must be at most 4096"),
+        (("greedy", "--dtype", "float8"), "--dtype: "),
     ],
 )
 def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tuple[str, ...], sentence: str) -> None:

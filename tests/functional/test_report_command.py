@@ -1,11 +1,8 @@
 """`harness report` on real runs: pages and errors."""
 
-import os
-from pathlib import Path
-
 import pytest
 
-from tests.functional.machine import EXAMPLES, Machine, wait_until, write_round
+from tests.functional.machine import Machine, wait_until, write_round
 
 
 @pytest.fixture(scope="module")
@@ -78,23 +75,3 @@ def test_running_and_crashed_runs_can_be_reported(machine: Machine) -> None:
     text = (machine.folder / "both.html").read_text()
     assert "The run was running when this was written" in text
     assert "The run ended crashed" in text
-
-
-def test_a_blind_and_partial_run_is_reported_as_such(machine: Machine) -> None:
-    (machine.folder / f"answer-{EXAMPLES}.npy").unlink()
-    run = machine.executed("draws", "--set", "pause=0", "--limit", "16")
-    machine.run("report", run.id)
-    text = Path(machine.folder / "report.html").read_text()
-    assert "The round is blind" in text and "Only the first 16 of the round" in text
-
-
-def test_runs_of_two_rounds_are_refused(machine: Machine) -> None:
-    other = (machine.folder / "round.toml").read_text().replace('"small"', '"other"')
-    (machine.folder / "other.toml").write_text(other)
-    first = machine.executed("draws", "--set", "pause=0").id
-    second = machine.executed("draws", "--set", "pause=0", round_="other.toml").id
-    refused = machine.run("report", first, second, code=1)
-    assert refused.stderr == (
-        f"harness: {first} attacked round small and {second} round other: only runs of one round can be compared.\n"
-    )
-    assert not os.path.lexists(machine.folder / "report.html")

@@ -131,17 +131,6 @@ def test_a_run_whose_supervisor_never_started_is_run_on_resume(tuned: Machine, m
     assert run["recall_at_cap"] is not None
 
 
-@pytest.mark.long
-def test_a_built_in_attack_is_tuned_on_the_demo(machine: Machine) -> None:
-    command = ("tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss")
-    options = ("--target", "demo-tiny", "--vary", "trials=1..3", "--runs", "3", "--json")
-    output = json.loads(machine.run(*command, *options).stdout)
-    specs = _specs(machine)
-    assert {spec.parent for spec in specs} == {output["id"]} and len(specs) == 3
-    assert specs[0].params["temperature"] == 0.58 and len({spec.params["temperature"] for spec in specs}) > 1
-    assert all(spec.params["ranker"] == "mean_loss" and 1 <= spec.params["trials"] <= 3 for spec in specs[2:])
-
-
 def test_an_unknown_tuning_is_refused(machine: Machine) -> None:
     assert "unknown run 'no-such'" in machine.run("resume", "no-such", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr

@@ -31,8 +31,8 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         (
             "harness.cli.run, harness.cli.control, harness.cli.show, harness.cli.lists, harness.cli.runs, "
-            "harness.cli.sweep, harness.cli.tune, harness.cli.compare, harness.cli.audit, harness.cli.bundle, "
-            "harness.cli.export, harness.cli.new, harness.cli.doctor, harness.engine, "
+            "harness.cli.data, harness.cli.sweep, harness.cli.tune, harness.cli.compare, harness.cli.audit, "
+            "harness.cli.bundle, harness.cli.export, harness.cli.new, harness.cli.doctor, harness.engine, "
             "harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch, "
             "harness.tui.run_list, harness.tui.compare_state, harness.tui.guess_search, harness.tui.snapshot",
             HEAVY,

@@ -132,24 +132,11 @@ def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypa
     assert run.folder.spec_file.exists()
 
 
-def test_rm_deletes_a_run_with_a_damaged_record(harness: CommandLine, home: Path) -> None:
-    folder = ended_run(home)
-    folder.store.write_bytes(b"not a database")
-    assert harness("runs", "rm", folder.id, "--force").code == 0
-    assert not folder.path.exists()
-
-
 def ended_run(home: Path, id_: str = "aaaa-one") -> RunFolder:
     run = recorded_run(home, id_=id_)
     run.supervised_by(1)
     run.event("phase", phase="finished")
     return run.folder
-
-
-def test_a_note_is_written_and_printed_as_json(harness: CommandLine, home: Path) -> None:
-    folder = ended_run(home)
-    assert harness("runs", "note", folder.id, "first try", "--json").json["note"] == "first try"
-    assert harness("runs", "note", folder.id).out == "first try\n"
 
 
 def test_tunings_are_listed_shown_and_deleted_with_their_runs(harness: CommandLine, home: Path) -> None:

@@ -1,4 +1,4 @@
-"""The option `--share-device` is recorded in the spec."""
+"""The option `--share-device` is recorded by a tuning and an audit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +14,8 @@ from harness.sweeps import running
 from tests.unit.cli.command_line import CommandLine
 
 
-@pytest.mark.parametrize("options", [(), ("--share-device",)])
-def test_a_run_records_whether_it_shares_the_device(harness: CommandLine, options: tuple[str, ...]) -> None:
-    spec = harness("run", "lookup", "--dry-run", "--json", *options).json["spec"]
-    assert spec["shares_device"] == bool(options)
-
-
-@pytest.mark.parametrize("options", [(), ("--share-device",)])
 def test_the_runs_of_a_tuning_record_whether_they_share_the_device(
-    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("optuna")
     specs = []
@@ -32,13 +25,12 @@ def test_the_runs_of_a_tuning_record_whether_they_share_the_device(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "start_attack", start_attack)
-    assert harness("tune", "sampling", "--limit", "4", *options).code == 130
-    assert [spec.shares_device for spec in specs] == [bool(options)]
+    assert harness("tune", "sampling", "--limit", "4", "--share-device").code == 130
+    assert [spec.shares_device for spec in specs] == [True]
 
 
-@pytest.mark.parametrize("options", [(), ("--share-device",)])
 def test_an_audit_records_whether_it_shares_the_device(
-    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs = []
 
@@ -49,5 +41,5 @@ def test_an_audit_records_whether_it_shares_the_device(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(audit_commands, "start_job", start_job)
-    harness("audit", "leakage", "--round", "demo", "--limit", "5", "--target", "demo-tiny", *options)
-    assert [spec.shares_device for spec in specs] == [bool(options)]
+    harness("audit", "leakage", "--round", "demo", "--limit", "5", "--target", "demo-tiny", "--share-device")
+    assert [spec.shares_device for spec in specs] == [True]

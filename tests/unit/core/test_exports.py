@@ -36,6 +36,11 @@ def test_no_cell_steers_a_terminal_or_is_a_formula(rows: list[list[str]]) -> Non
         assert not any(cell.lstrip(" \ufffd⏎⇥␍").startswith(("=", "+", "-", "@", "\uff1d")) for cell in written)
 
 
+@pytest.mark.parametrize("text", ["=1", " =1", "\n=1", "\ufeff=1", "\t+1", "\u200b-1", "\xa0@x", "\uff1d1", "\0=1"])
+def test_a_formula_is_quoted_whatever_precedes_it(text: str) -> None:
+    assert csv_cell(text).startswith("'")
+
+
 @pytest.mark.parametrize(
     ("value", "cell"),
     [
