@@ -224,14 +224,18 @@ def test_a_damaged_weight_file_is_refused(copied, content):
     _is_refused(copied, "cannot be loaded")
 
 
-def test_nan_in_the_weights_is_refused(copied):
-    _rewrite(copied, lambda tensors: tensors["transformer.h.1.mlp.c_fc.bias"].fill_(float("nan")))
-    _is_refused(copied, r"h\.1\.mlp\.c_fc\.bias contain NaN")
-
-
-def test_infinity_in_the_weights_is_refused(copied):
-    _rewrite(copied, lambda tensors: tensors["transformer.wpe.weight"].__setitem__(40, float("inf")))
-    _is_refused(copied, r"wpe\.weight contain infinity in float32")
+@pytest.mark.parametrize(
+    ("name", "row", "value", "sentence"),
+    [
+        ("h.1.mlp.c_fc.bias", ..., float("nan"), r"h\.1\.mlp\.c_fc\.bias contain NaN"),
+        ("wpe.weight", 40, float("inf"), r"wpe\.weight contain infinity in float32"),
+        ("wte.weight", ..., 3e38, "returns NaN in"),
+        ("wte.weight", 50, 1e38, "returns infinity in float32"),
+    ],
+)
+def test_weights_that_are_or_give_no_finite_numbers_are_refused(copied, name, row, value, sentence):
+    _rewrite(copied, lambda tensors: tensors[f"transformer.{name}"].__setitem__(row, value))
+    _is_refused(copied, sentence)
 
 
 def test_weights_that_overflow_a_dtype_are_refused(copied):
@@ -254,16 +258,6 @@ def test_code_in_the_folder_is_not_run(copied):
     assert not (copied / "ran").exists()
 
 
-def test_weights_whose_logits_overflow_are_refused(copied):
-    _rewrite(copied, lambda tensors: tensors["transformer.wte.weight"].fill_(3e38))
-    _is_refused(copied, "returns NaN in")
-
-
-def test_a_single_overflowing_logit_is_named_as_infinity(copied):
-    _rewrite(copied, lambda tensors: tensors["transformer.wte.weight"].__setitem__(50, 1e38))
-    _is_refused(copied, "returns infinity in float32")
-
-
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError("std::bad_alloc")], ids=["device", "host"]
 )
@@ -272,12 +266,9 @@ def test_out_of_memory_while_loading_is_an_error(device, folders, fail_passes, e
     _is_refused(folders["neo"], f"out of memory on {device} while loading: .* Free memory", device=str(device))
 
 
-def test_cuda_without_a_gpu_is_refused(folders, monkeypatch):
+def test_unknown_devices_and_dtypes_are_refused(folders, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     _is_refused(folders["neo"], "device cuda is not available: torch .* found no CUDA GPU", device="cuda")
-
-
-def test_unknown_devices_and_dtypes_are_refused(folders):
     _is_refused(folders["neo"], "unknown device: 'abacus'", device="abacus")
     _is_refused(folders["neo"], "unknown device: 'mps'", device="mps")
     _is_refused(folders["neo"], "unknown device: 'cuda:x'", device="cuda:x")

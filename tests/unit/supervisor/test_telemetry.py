@@ -32,29 +32,14 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return uuids
 
 
-def test_the_gpu_of_the_run_is_sampled(requested: list[str]) -> None:
-    sample = Telemetry(["GPU-b333"]).sample([os.getpid()])
-    assert requested == ["GPU-b333"]
-    assert (sample["gpu"], sample["gpu_memory"], sample["gpu_power"], sample["gpu_temperature"]) == (
-        50,
-        1 << 30,
-        700,
-        60,
-    )
-    assert sample["memory"] > 0
+@pytest.mark.parametrize("gpus", [["GPU-b333"], ["GPU-b333", "GPU-aa11"]])
+def test_the_gpus_of_the_run_are_sampled_together(requested: list[str], gpus: list[str]) -> None:
+    sample = Telemetry(gpus).sample([os.getpid()])
+    assert requested == gpus and sample["memory"] > 0
+    assert (sample["gpu"], sample["gpu_temperature"]) == (50, 60)
+    assert (sample["gpu_memory"], sample["gpu_power"]) == (len(gpus) << 30, 700 * len(gpus))
 
 
 def test_a_run_without_a_gpu_has_no_gpu_readings(requested: list[str]) -> None:
     assert not [name for name in Telemetry([]).sample([os.getpid()]) if name.startswith("gpu")]
     assert requested == []
-
-
-def test_several_gpus_are_sampled_together(requested: list[str]) -> None:
-    sample = Telemetry(["GPU-b333", "GPU-aa11"]).sample([os.getpid()])
-    assert requested == ["GPU-b333", "GPU-aa11"]
-    assert (sample["gpu"], sample["gpu_memory"], sample["gpu_power"], sample["gpu_temperature"]) == (
-        50,
-        2 << 30,
-        1400.0,
-        60,
-    )
