@@ -132,14 +132,6 @@ def test_verification_denies_the_network(each_sandbox: Bundler, is_caught: str) 
         assert "PermissionError" in reason(each_sandbox.verify(packed.zip, code=1))[1]
 
 
-def test_a_submission_for_other_prefixes_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    prefixes = np.load(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    prefixes[0, 0] ^= 1
-    np.save(tmp_path / "other.npy", prefixes)
-    given = ("--prefixes", str(tmp_path / "other.npy"), *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    assert reason(bundler.machine.json("bundle", "verify", str(draws.zip), *given, code=1))[0] == "prefixes"
-
-
 def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     files = files_of(draws.zip)
     target = {"id": "demo", "revision": "main", "commit": None, "weights_sha256": "0" * 64, "is_folder": False}

@@ -32,6 +32,23 @@ def ended_run(
     return run
 
 
+def run_record(**changed: Any) -> dict[str, Any]:
+    """Return the run in a manifest."""
+    return {
+        "id": "x",
+        "status": "finished",
+        "reason": "",
+        "spent_s": 1.0,
+        "budget_s": 2.0,
+        "examples": 1,
+        "sandbox": None,
+        "hardware": {},
+        "versions": {},
+        "unpromised": [],
+        **changed,
+    }
+
+
 CODE = """from harness import Attack, Field, Params
 class SomeParams(Params):
     trials: int = Field(100, ge=1, description="Suffixes sampled per prefix.")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.core.errors import HarnessError
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of, manifest_faults, read_manifest
 from harness.submit.team import load_team
+from tests.unit.submit.ended import run_record
 
 FILES = {"code/run.sh": b"exit 0\n", "submission.csv": b"Example ID,Suffix Guess\n"}
 
@@ -25,22 +26,6 @@ def _fields(**changed: Any) -> dict[str, Any]:
         "run": None,
         "marks": [],
         "files": hashes_of(FILES),
-        **changed,
-    }
-
-
-def _run(**changed: Any) -> dict[str, Any]:
-    return {
-        "id": "x",
-        "status": "finished",
-        "reason": "",
-        "spent_s": 1.0,
-        "budget_s": 2.0,
-        "examples": 1,
-        "sandbox": None,
-        "hardware": {},
-        "versions": {},
-        "unpromised": [],
         **changed,
     }
 
@@ -105,10 +90,10 @@ def test_hashes_are_sorted_by_name() -> None:
         (json.dumps(_fields(files=["a"])), "files: "),
         (json.dumps(_fields(files={"a": 1})), "files.a: "),
         (json.dumps(_fields(more="x")), "more: unknown field"),
-        (json.dumps(_fields(run=_run(spent_s="long"))), "run.spent_s: "),
-        (json.dumps(_fields(run=_run(spent_s=float("nan")))), "run.spent_s: "),
-        (json.dumps(_fields(run=_run(spent_s=float("inf")))), "run.spent_s: "),
-        (json.dumps(_fields(run=_run(spent_s=-1))), "run.spent_s: "),
+        (json.dumps(_fields(run=run_record(spent_s="long"))), "run.spent_s: "),
+        (json.dumps(_fields(run=run_record(spent_s=float("nan")))), "run.spent_s: "),
+        (json.dumps(_fields(run=run_record(spent_s=float("inf")))), "run.spent_s: "),
+        (json.dumps(_fields(run=run_record(spent_s=-1))), "run.spent_s: "),
         (json.dumps({"\x1b[31m" * 100: 1}), "MANIFEST.json: "),
     ],
 )
