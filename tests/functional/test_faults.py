@@ -50,11 +50,7 @@ def _read(machine: Machine) -> dict[str, Any]:
                 "killed",
                 "the attack's process was killed by SIGKILL: by itself or by something outside of the run{line}.",
             ),
-            ("wrong_length", "the attack emitted suffixes of 7 tokens, but the round has suffixes of 8."),
             ("wrong_id", "the attack emitted example id 64, but the round has the ids 0..63."),
-            ("wrong_token", "the attack emitted token 50257, but the vocabulary is 0..50256."),
-            ("negative_token", "the attack emitted token -1, but the vocabulary is 0..50256."),
-            ("nan", "the attack emitted a score that is NaN, for example id 3."),
             ("no_guesses", "the attack yielded str, but must yield Guesses."),
             (
                 "two_stages",
@@ -88,21 +84,8 @@ def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(unsandboxed_ma
     first_is_fast(
         [
             ("rubbish", "bytes that do not begin a frame"),
-            ("huge_length", "a frame that claims 2147483648 + 1152921504606846976 bytes"),
-            ("negative_length", "a frame that claims 4294967295 + 18446744073709551615 bytes"),
-            ("four_gigabytes", "a frame that claims 2 + 4294967296 bytes"),
-            ("pickled", "bytes that do not begin a frame"),
             ("pickled_column", "a column of type 'O'"),
             ("interleaved", "frame 3 does not match its checksum"),
-            ("same_sequence", "frame 3 instead of 4"),
-            ("wrong_sequence", "frame 1000 instead of 3"),
-            ("wrong_checksum", "frame 3 does not match its checksum"),
-            ("unknown_table", "a frame for the unknown table 'ledger'"),
-            ("wrong_column", "an invalid frame for guess (ValueError('column example is float64 [1], not integer'))"),
-            ("unknown_batch", "an invalid frame for guess (KeyError('never begun'))"),
-            ("nan_score", "a score that is NaN, for example id 0"),
-            ("wrong_id", "an invalid frame for guess (ValueError('column example is uint64 [1], not integer'))"),
-            ("deep_header", "a header that cannot be read (RecursionError)"),
             ("forked_child", "bytes that do not begin a frame"),
             ("after_the_end", "a frame after the worker's last message"),
         ],
@@ -162,9 +145,8 @@ def test_an_attack_that_fills_its_scratch_directory_is_ended(machine: Machine) -
     assert not any(RunFolder(Path(summary["directory"])).path.rglob("first"))
 
 
-@pytest.mark.parametrize("action", first_is_fast(["bare_target", "endless_target"]))
-def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine, action: str) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
+def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", "action=bare_target", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and "sent an invalid message" in summary["reason"]
     assert machine.json("show", summary["id"])["target_as_loaded"] is None

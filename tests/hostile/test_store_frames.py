@@ -10,16 +10,7 @@ from tests.functional.machine import Machine
 _LARGEST_SUMMARY_BYTES = 256 << 10
 INVALID = {
     "many_stages": "more than 500 stages",
-    "many_events": "more than 10,000 events",
-    "many_arrays": "more than 10,000 kept arrays",
-    "long_stage": "a frame for plan whose stage is not a text of at most 200 characters",
-    "long_key": "a frame for done whose key is not a text of at most 200 characters",
-    "long_column": "an invalid frame for guess",
     "half_a_character": "a text that cannot be stored",
-    "half_a_character_in_a_name": "a text that cannot be stored",
-    "half_a_character_in_a_table": "a text that cannot be stored",
-    "half_a_character_in_a_column": "a text that cannot be stored",
-    "zero_character": "a text that cannot be stored",
 }
 FAILURES = {
     "exit_in_message": "the attack raised Unprintable at misbehaving.py:{line}: with a message that raised SystemExit.",

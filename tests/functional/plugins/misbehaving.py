@@ -114,20 +114,8 @@ class Misbehaving(Attack[MisbehavingParams]):
         print("the last line", flush=True)
         yield Guesses(context.ids[5:6], context.prefixes[5:6, : context.suffix_length], [9.0])
 
-    def _wrong_length(self, context: Context) -> Iterator[Guesses]:
-        yield Guesses(context.ids[:1], context.prefixes[:1, : context.suffix_length - 1], [0.0])
-
     def _wrong_id(self, context: Context) -> Iterator[Guesses]:
         yield Guesses([len(context.ids)], context.prefixes[:1, : context.suffix_length], [0.0])
-
-    def _wrong_token(self, context: Context) -> Iterator[Guesses]:
-        yield Guesses([0], np.full((1, context.suffix_length), context.vocabulary), [0.0])
-
-    def _negative_token(self, context: Context) -> Iterator[Guesses]:
-        yield Guesses([0], np.full((1, context.suffix_length), -1), [0.0])
-
-    def _nan(self, context: Context) -> Iterator[Guesses]:
-        yield Guesses([3], context.prefixes[:1, : context.suffix_length], [float("nan")])
 
     def _infinite(self, context: Context) -> Iterator[Guesses]:
         suffixes = context.prefixes[:2, : context.suffix_length]

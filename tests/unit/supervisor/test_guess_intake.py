@@ -1,5 +1,6 @@
 """The supervisor checks and scores the frames that an attack's worker sends."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,7 @@ from harness.worker.attack_job import AttackContext
 from tests.records import Recorded, recorded_run
 
 MEBIBYTE = 1 << 20
+LONG = "x" * 60_000
 
 
 @pytest.fixture
@@ -136,10 +138,12 @@ def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"example": np.array([99])}, "example id 99"),
-        ({"suffix": np.full((1, 4), 65_000, np.uint16)}, "token 65000"),
-        ({"suffix": np.zeros((1, 5), np.uint16)}, "suffixes of 5 tokens"),
-        ({"score": np.array([np.nan])}, "NaN"),
+        ({"example": np.array([99])}, r"example id 99, but the round has the ids 0\.\.15"),
+        ({"example": np.array([1 << 63], np.uint64)}, "column example is uint64"),
+        ({"suffix": np.full((1, 4), 65_000, np.uint16)}, r"token 65000, but the vocabulary is 0\.\."),
+        ({"suffix": np.full((1, 4), -1)}, "token -1, but the vocabulary"),
+        ({"suffix": np.zeros((1, 5), np.uint16)}, "suffixes of 5 tokens, but the round has suffixes of 4"),
+        ({"score": np.array([np.nan])}, "a score that is NaN, for example id 0"),
         ({"trial": np.array([-1])}, "trial -1"),
         ({"example": np.array([0.5])}, "column example is float64"),
         ({"more": np.array([1])}, "not those of the table"),
@@ -154,6 +158,42 @@ def test_guesses_that_do_not_fit_the_round_are_refused(
     with run.store.transaction(), pytest.raises(IntakeError, match=message):
         intake.take(begin("a"), 10)
         intake.take(forged, 10)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (Frame("ledger", fields={"entry": "end", "spent": 0.0}), "a frame for the unknown table 'ledger'"),
+        (Frame("plan", fields={"stage": LONG, "weight": 1.0}), "plan whose stage is not a text of at most 200 char"),
+        (Frame("done", fields={"key": LONG}), "a frame for done whose key is not a text of at most 200 characters"),
+        (Frame("guess", 1, {LONG: np.zeros(1)}), "an invalid frame for guess"),
+        (
+            Frame("guess", 1, Guesses([0], np.zeros((1, 4), np.int64), [0.0]).columns(), {"key": "never begun"}),
+            r"an invalid frame for guess \(KeyError\('never begun'\)\)",
+        ),
+    ],
+)
+def test_a_frame_that_no_honest_worker_sends_is_refused(run: Recorded, frame: Frame, message: str) -> None:
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+    with run.store.transaction(), pytest.raises(IntakeError, match=message) as refusal:
+        intake.take(frame, 10)
+    assert len(str(refusal.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("frame_of", "message"),
+    [
+        (lambda number: Frame("event", fields={"name": "started"}), "more than 10,000 events"),
+        (lambda number: kept(f"{number}", 0.0), "more than 10,000 kept arrays"),
+    ],
+)
+def test_too_many_frames_are_refused(run: Recorded, frame_of: Callable[[int], Frame], message: str) -> None:
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+    with run.store.transaction():
+        for number in range(10_000):
+            intake.take(frame_of(number), 10)
+        with pytest.raises(IntakeError, match=message):
+            intake.take(frame_of(10_000), 10)
 
 
 ARRAYS = [
