@@ -118,6 +118,7 @@ def test_a_changed_bundle_is_refused_and_not_ranked(bundler: Bundler, draws: Pac
     assert str(tmp_path) not in sentence and len(sentence) < 500 and sentence.isprintable()
     (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
     assert entry["place"] is None and row.words in entry["unranked"]
+    assert " /" not in f" {sentence} {entry['unranked']}", "a path on this machine"
 
 
 def test_a_bundle_that_contradicts_its_manifest_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:

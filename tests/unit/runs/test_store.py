@@ -77,16 +77,6 @@ def test_a_kept_array_replaces_the_previous_one(path: Path) -> None:
         assert (reader.kept_arrays()["tuning"] == 39).all()
 
 
-@pytest.mark.parametrize("value", [np.arange(6).reshape(2, 3), np.zeros((0, 4), np.float32), np.float64(7.5)])
-def test_a_kept_array_keeps_its_dtype_and_shape(path: Path, value: np.ndarray) -> None:
-    store = open_store(path)
-    with store.transaction():
-        store.add_kept("x", np.asarray(value))
-    with RunReader(path) as reader:
-        kept = reader.kept_arrays()["x"]
-    assert kept.dtype == np.asarray(value).dtype and np.array_equal(kept, value)
-
-
 def test_a_failed_transaction_writes_nothing(path: Path) -> None:
     store = open_store(path)
     with pytest.raises(RuntimeError), store.transaction():
