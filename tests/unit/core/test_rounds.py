@@ -262,11 +262,15 @@ def test_folds_keep_clusters_whole_and_have_similar_sizes(clusters, folds):
         ("train_preprefix", np.full((40, 5), 100), r"train_preprefix\.npy: row 0 contains a token outside 0\.\.99"),
         ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy has 40 rows, but there are 39 training"),
         ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
+        ("train_suffix", np.full((40, 3), 100), r"train_suffix\.npy: row 0 contains a token outside 0\.\.99"),
+        ("prefix", np.zeros((20, 39), np.uint16), r"prefix\.npy: rows of 39 tokens where the round has 40"),
+        ("prefix", np.zeros((20, 40)), r"prefix\.npy: expected integers of shape \[rows, tokens\]"),
+        ("prefix", np.full((20, 40), 100), r"prefix\.npy: row 0 contains a token outside 0\.\.99"),
     ],
 )
-def test_files_for_clusters_and_training_are_checked(folder, field, rows, message):
+def test_the_files_of_a_round_are_checked(folder, field, rows, message):
     np.save(folder / f"{field}.npy", rows)
-    named = "" if field in ("train_prefix", "train_suffix") else f'{field}_file = "{field}.npy"\n'
+    named = f'{field}_file = "{field}.npy"\n' if field.endswith("preprefix") else ""
     (folder / "unfit.toml").write_text(PLAIN + named)
     with pytest.raises(HarnessError, match=message):
         require_fitting_files(load_round(str(folder / "unfit.toml")))
