@@ -99,6 +99,8 @@ def test_a_blind_round_is_reported_without_verdicts(home: Path) -> None:
     assert "Comparing runs needs its answers" in parsed.text
     assert "✓" not in parsed.text and "✗" not in parsed.text
     assert "The first rows of the submission (blind round):" in parsed.text
+    for reported in (runs, runs[:1]):
+        assert "The round is blind: its answers are" in parsed_page(report_page(reported, redact=False)).text
 
 
 def test_runs_with_different_limits_are_not_compared(home: Path) -> None:
