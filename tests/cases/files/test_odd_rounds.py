@@ -34,9 +34,10 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         read_bounded(Path("/proc/self/status"), limit=10)
 
 
-def test_an_array_with_a_negative_number_of_rows_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [-1, 10**12])
+def test_an_array_of_rows_that_it_does_not_have_is_refused(rows: int, tmp_path: Path) -> None:
     with (tmp_path / "rows.npy").open("wb") as file:
-        write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (-1, 50)})
+        write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (rows, 50)})
         file.write(np.zeros(100, np.int64).tobytes())
     with pytest.raises(HarnessError, match="not a plain"):
         mapped_array(tmp_path / "rows.npy")
