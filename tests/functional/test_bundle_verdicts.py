@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.tiers import first_is_fast
 
 from tests.functional.bundler import Bundler, Packed, altered, altered_files, altered_wheel, files_of, reason
+from tests.tools.tiers import first_is_fast
 
 SPEC, RULES, SOURCE, SUBMISSION = "code/spec.json", "code/round.toml", "code/attack/draws.py", "submission.csv"
 Files = Mapping[str, bytes | None]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from harness.sweeps.record import SWEEPS, Sweep
+from tests.records import change_spec
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
-from tests.unit.cli.test_run_records import set_parent
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def sweep(home: Path) -> Sweep:
     """A sweep whose last run has not started."""
     made = make_sweep()
     for run in made.runs[:-1]:
-        set_parent(record(home, run, range(2 * int(run.params["trials"]) % 15)), made.id)
+        change_spec(record(home, run, range(2 * int(run.params["trials"]) % 15)), parent=made.id)
     return made
 
 

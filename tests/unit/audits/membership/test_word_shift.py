@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.audits.membership import statistics as module
+from harness.audits.membership import words as module
 from harness.audits.membership.inputs import Documents
 from harness.audits.membership.words import FOLDS, word_shift
 from tests.bench.word_shift import false_alarm_rate
