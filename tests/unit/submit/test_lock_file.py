@@ -176,7 +176,7 @@ PLAIN = f"evil==1 --hash=sha256:{'0' * 64}"
         f"{'a' * 60_000}==1",
         f"a=={'1' * 60_000}",
         "a==1 \\\n" + " \\\n" * 60_000 + "x",
-        f"a=={'1.' * 50_000}1",
+        f"a=={'1.' * 50_000}1 --hash=sha256:{'0' * 64}",
     ],
 )
 def test_a_lock_with_other_lines_is_refused(line: str) -> None:
