@@ -85,6 +85,13 @@ def test_a_score_is_printed_as_text(folder: Path):
     assert "solved 2 of 4 examples; read 4 of 5 rows, 2 of them wrong; ignored 1" in done.stdout
 
 
+def test_ids_refer_to_the_last_rows_of_the_answers(folder: Path):
+    answers = np.load(folder / "answers.npy")
+    np.save(folder / "longer.npy", np.concatenate([answers + 40, answers]))
+    done = harness("score", folder / "guesses.csv", "--answers", folder / "longer.npy", "--last", 4, "--json")
+    assert json.loads(done.stdout)["solved"] == 3
+
+
 def test_a_round_provides_cap_and_answers(folder: Path):
     done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
