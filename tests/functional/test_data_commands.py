@@ -88,6 +88,13 @@ def test_files_that_contradict_the_round_are_named(small_round, tmp_path):
     assert done.returncode == 1 and "not a plain .npy array" in done.stdout and "Traceback" not in done.stderr
 
 
+def test_overlap_lists_the_examples_that_are_in_the_training_rows(small_round, tmp_path):
+    training = 'train_prefix_file = "prefix.npy"\ntrain_suffix_file = "suffix.npy"\n'
+    small_round.write_text(small_round.read_text() + training)
+    found = json.loads(harness("data", "overlap", small_round, "--json", data=tmp_path).stdout)
+    assert (found["in_train"], found["in_train_ids"]) == (5, [*range(5)])
+
+
 def test_overlap_of_a_blind_round_has_no_examples_in_train(small_round, tmp_path):
     prefixes = np.load(small_round.parent / "prefix.npy")
     np.save(small_round.parent / "train_suffix.npy", np.zeros((5, 4), np.uint16))
