@@ -29,7 +29,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.shown_attack,
             run.status.words,
             *_score_cells(run, run.whole.score),
-            _time(run),
+            f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
             format_number(run.suffixes_per_s),
         )
         for run in comparison.runs
@@ -121,10 +121,6 @@ def last_lead(comparison: Comparison) -> str:
     if last.leader is None:
         return ""
     return f"{comparison.runs[last.leader].id.partition('-')[0]} leads from {format_seconds(last.start)} on"
-
-
-def _time(run: ComparedRun) -> str:
-    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
 
 
 def differing_settings(comparison: Comparison) -> Table:

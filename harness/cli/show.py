@@ -103,9 +103,8 @@ def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tun
     try:
         return find_record(name, kind)
     except UsageError:
-        raise unknown_name(
-            "name", name, [*all_record_ids(), *attack_names, *built_in_rounds()], see="harness list"
-        ) from None
+        names = [*all_record_ids(), *attack_names, *built_in_rounds()]
+        raise unknown_name("name", name, names, see="harness list") from None
 
 
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:

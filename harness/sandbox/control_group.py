@@ -39,14 +39,12 @@ class ControlGroup:
 
     def __init__(self, *, memory: int | None, processes: int | None) -> None:
         """Create the group. `memory` in bytes; `processes` counts threads too; None sets no limit."""
-        limits_by_controller = {
-            name: limit for name, limit in (("memory", memory), ("pids", processes)) if limit is not None
-        }
+        all_limits = {"memory": memory, "pids": processes}
         self._groups: list[_Group] = []
         parents = own_groups()
         for hierarchy, controllers in _HIERARCHIES.items():
-            missing = limits_by_controller.keys() & set(controllers) - self.version_by_controller.keys()
-            limits = {name: limits_by_controller[name] for name in missing}
+            missing = set(controllers) - self.version_by_controller.keys()
+            limits = {name: limit for name, limit in all_limits.items() if limit is not None and name in missing}
             version = 2 if hierarchy == VERSION_2 else 1
             if (group := _create_group(parents.get(hierarchy, ()), version, limits)) is not None:
                 self._groups.append(group)

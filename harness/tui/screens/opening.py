@@ -1,16 +1,12 @@
 """The screen that shows a run."""
 
-from typing import TYPE_CHECKING
+from textual.screen import Screen
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 
-if TYPE_CHECKING:
-    from harness.tui.screens.audit import AuditScreen
-    from harness.tui.screens.run import RunScreen
 
-
-def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
+def screen_for(folder: RunFolder) -> Screen[None]:
     """Return the screen of the run's kind of job; a run that cannot be read gets a RunScreen, which shows the error."""
     # Imported here to keep the first paint fast.
     from harness.tui.screens.audit import AuditScreen
