@@ -36,14 +36,6 @@ _START = (
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A refused value: the name of its parameter, "" for all of them, and what is wrong."""
-
-    field: str
-    message: str
-
-
-@dataclass(frozen=True)
 class AttackSchema:
     """The parameters of an attack."""
 
@@ -55,7 +47,8 @@ class AttackSchema:
     """The default values as they are recorded, None if a parameter has no default."""
     path_params: tuple[str, ...]
     """Names of the parameters that are paths."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[str, ...] = ()
+    """The refused values, as `NAME: RULE`."""
     unknown: tuple[str, ...] = ()
     """Names in a request that are no parameters."""
     changed: tuple[str, ...] = ()
@@ -109,8 +102,7 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
         properties = answer.schema.get("properties", {})
         raise unknown_name("parameter", answer.unknown[0], properties, see=f"harness show {file.stem}")
     if answer.faults or answer.params is None:
-        faults = [": ".join(filter(None, (fault.field, fault.message))) for fault in answer.faults]
-        raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
+        raise UsageError(f"{'; '.join(answer.faults) or f'{file}: no values for its parameters'}.")
     return ValidatedParams(answer.params, answer.path_params, answer.changed)
 
 

@@ -24,9 +24,6 @@ from harness.core.parameters import NULL_WORDS
 from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
 
-Fault = dict[str, str]
-"""A refused value: its "field" ("" for all fields), and a "message" with the place, the rule and the given value."""
-
 
 def main(path: Path) -> None:
     """Answer the request on stdin and exit at once, even if the plugin started a thread."""
@@ -109,13 +106,16 @@ def _parse(field: FieldInfo, value: Any) -> Any:
     return parsed if isinstance(parsed, list | dict) else value
 
 
-def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
-    """Yield one fault per place; a value that fits no member of a union has an error for each of them."""
+def _faults(details: list[ErrorDetails]) -> Iterator[str]:
+    """Yield the parameter, the rule and the given value of each refused place.
+
+    A value that fits no member of a union has an error for each of them.
+    """
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(fault_message(detail, JSON_WORDS) for detail in group_of_place)
         given = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
-        yield {"field": field, "message": f"{place}{' or '.join(messages)}{given}"}
+        yield f"{field and f'{field}: '}{place}{' or '.join(messages)}{given}"
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
@@ -133,13 +133,13 @@ def _is_missing(detail: ErrorDetails) -> bool:
     return detail["type"] == "missing" and len(detail["loc"]) == 1
 
 
-def _not_finite(resolved: dict[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each parameter that JSON cannot hold."""
+def _not_finite(resolved: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence about each parameter that JSON cannot hold."""
     for name, value in resolved.items():
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            yield {"field": name, "message": f"must be finite{_shown_input(value)}"}
+            yield f"{name}: must be finite{_shown_input(value)}"
 
 
 def _holds_path(annotation: Any) -> bool:
