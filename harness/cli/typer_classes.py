@@ -245,16 +245,20 @@ def _value(field: "Parameter", value: Any) -> Any:
 
 
 def _parameters(options: "type[Options]", fields: "list[Parameter]") -> list[inspect.Parameter]:
-    """Return the parameters of a command for the fields of a class; those below its first heading come last."""
-    headings = {field.name: _heading_of(field, options) for field in fields}
-    root = next(vars(base)["heading"] for base in reversed(options.__mro__) if "heading" in vars(base))
-    return sorted(
-        (_parameter(field, headings[field.name]) for field in fields),
-        key=lambda parameter: headings[parameter.name] == root,
-    )
+    """Return the parameters of a command for the fields of a class; those below its first heading come last.
+
+    The heading of a field is its own, or that of the class that declares it, or the first one.
+    """
+    bases = options.__mro__[::-1]
+    headings = {base: vars(base)["heading"] for base in bases if "heading" in vars(base)}
+    first = next(iter(headings.values()))
+    classes = {name: base for base in bases for name in inspect.get_annotations(base)}
+    panels = {field.name: field.hints.get("panel") or headings.get(classes[field.name], first) for field in fields}
+    parameters = [_parameter(field, panels[field.name]) for field in fields]
+    return sorted(parameters, key=lambda parameter: panels[parameter.name] == first)
 
 
-def _parameter(option: "Parameter", heading: str | None) -> inspect.Parameter:
+def _parameter(option: "Parameter", heading: str) -> inspect.Parameter:
     """Return the parameter of a command for one field of a class of options."""
     from harness.core.parameters import type_of
 
@@ -300,10 +304,3 @@ def _help_of(option: "Parameter") -> str:
         f"[{in_words(minimum, maximum)}]" if minimum or maximum else "",
     ]
     return "  ".join(filter(None, parts))
-
-
-def _heading_of(option: "Parameter", options: "type[Options]") -> str | None:
-    """Return the heading of a field: its own, or that of the class that declares it, or of the first that has one."""
-    headings = {base: vars(base)["heading"] for base in reversed(options.__mro__) if "heading" in vars(base)}
-    declaring = next(base for base in options.__mro__ if option.name in inspect.get_annotations(base))
-    return option.hints.get("panel") or headings.get(declaring) or next(iter(headings.values()), None)

@@ -45,10 +45,8 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
         "exact_at_1": "first row of each example",
         "any_guess_correct": "which no order can exceed",
     }
-    figures = [
-        KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores if fact.key in notes
-    ]
-    return [*figures, time]
+    facts = [fact for fact in run.scores if fact.key in notes]
+    return [*(KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in facts), time]
 
 
 def _headline_and_lead(runs: Sequence[RunFacts], ranked: Scored) -> tuple[str, str]:
