@@ -213,8 +213,8 @@ def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, (options, fields) in classes.items():
             typed = {field.name: _value(field, values.pop(field.name)) for field in fields}
             # Without a value, the default of the field counts.
-            given = {field: value for field, value in typed.items() if is_given(context, field)}
-            values[name] = options.checked(**given)
+            set_fields = {field: value for field, value in typed.items() if is_given(context, field)}
+            values[name] = options.checked(**set_fields)
         function(**values)
 
     parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))

@@ -114,8 +114,8 @@ def _faults(details: list[ErrorDetails]) -> Iterator[str]:
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(fault_message(detail, JSON_WORDS) for detail in group_of_place)
-        given = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
-        yield f"{field and f'{field}: '}{place}{' or '.join(messages)}{given}"
+        value = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
+        yield f"{field and f'{field}: '}{place}{' or '.join(messages)}{value}"
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:

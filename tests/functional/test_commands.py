@@ -206,7 +206,8 @@ def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     assert spec["params"]["trials"] == 7 and "schema_version" in spec
     printed = machine.run("run", "draws", *machine.plugin(), "--dry-run", "--limit", "10", "--budget", "2h").stdout
     facts = dict(line.split(maxsplit=1) for line in printed.splitlines())
-    assert facts["round"].startswith("small, 10 of 64 examples") and facts["budget"] == "2:00:00"
+    assert (facts["round"].strip(), facts["attacked"].strip()) == ("small", "10 of 64 examples")
+    assert facts["budget"] == "2:00:00"
     assert not machine.runs.exists()
 
 
