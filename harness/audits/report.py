@@ -234,7 +234,7 @@ def part_of(row: MeasureRow, part: Part, rows: Sequence[MeasureRow]) -> str:
     if callable(part):
         return part(row)
     if part == "who":
-        is_single = all(other.model == rows[0].model for other in rows)
+        is_single = len({model for _, _, model, *_ in rows}) == 1
         return row.side or row.model if is_single else ", ".join(filter(None, (row.model, row.side)))
     if part == "at":
         return "" if row.at is None else row.measure.at_text(row.at)

@@ -40,8 +40,8 @@ def write_values(folder: Path, values: Mapping[str, Any]) -> None:
     if arrays:
         with (folder / _ARRAYS).open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-    others = {name: value for name, value in values.items() if name not in arrays}
-    write_atomically(folder / _VALUES, json.dumps(others) + "\n")
+    texts = {name: value for name, value in values.items() if name not in arrays}
+    write_atomically(folder / _VALUES, json.dumps(texts) + "\n")
 
 
 def read_values(folder: Path) -> dict[str, Any]:

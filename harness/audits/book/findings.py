@@ -106,7 +106,7 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         },
         sentences=list(_sentences(results)),
         tables=[*tables, *more_tables, *details],
-        charts=[*charts[:1], _map_chart(results, _shown_texts(results)), *charts[1:]],
+        charts=[_map_chart(results, _shown_texts(results)), *charts],
         passages=[_shown_passage(results, *passage) for passage in passages[:_SHOWN_PASSAGES]],
         texts=[_shaded_text(results, result) for result in results.by_text],
         conclusion=_conclusion(results),

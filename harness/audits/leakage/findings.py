@@ -361,8 +361,11 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
 
 def _leak_charts(results: LeakageResults) -> list[Chart]:
     """Return the leaked sequences by number of queries (Tiwari & Suh 2024, Figure 2), of other data sets as well."""
-    others = [leak_chart(f"leaked-{number}", DataSet(*of)) for number, of in enumerate(results.pairs.data_sets, 2)]
-    return [leak_chart("leaked", results.data_set), *others]
+    further = enumerate(results.pairs.data_sets, 2)
+    return [
+        leak_chart("leaked", results.data_set),
+        *(leak_chart(f"leaked-{number}", DataSet(*data_set)) for number, data_set in further),
+    ]
 
 
 def _sentences(results: LeakageResults) -> Iterator[str]:

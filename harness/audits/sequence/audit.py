@@ -68,6 +68,7 @@ class SequenceAudit(Audit[SequenceParams]):
                     self._emit(context, model, compared, partner, completer.complete(batch.items, batch.seed))
 
             run_stage("complete", completer.order, _requested(rows, times=1))
+            context.announce(_stage("again", number), len(_unanswered_at_first(rows)))
             run_stage("again", _unanswered_at_first(rows), _requested(rows, times=2))
             if repeated:
                 self._repeat(context, model, dataset, completer, _completed(rows)[:repeated])

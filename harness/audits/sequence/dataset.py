@@ -213,7 +213,7 @@ class Dataset(Inputs):
 
     @property
     def counts(self) -> dict[str, ReadCounts]:
-        """What happened to the paragraphs that were read, by side."""
+        """The numbers of paragraphs that were read, by side."""
         return {side: ReadCounts(*row) for side, row in zip(("corpus", "control"), self.readings, strict=False)}
 
 

@@ -98,4 +98,4 @@ def test_the_note_is_made_from_stored_audits_too(tmp_path: Path) -> None:
         model = Model(name, _put_first(tmp_path / name, token))
         pairs = read_pairs(load_round("demo"), [model], PairSize(), limit=3, seed=0)
         audits.append((name, pairs, [StoredTarget(name, np.zeros((3, *pairs.suffixes.shape)), 10)]))
-    assert sum("before none, after token 0" in note for note in common_sequences(audits).pairs.notes) == 1
+    assert sum("before none, after token 0" in note for note in common_sequences(audits).notes) == 1

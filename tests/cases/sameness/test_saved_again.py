@@ -182,8 +182,8 @@ def test_stored_audits_are_compared_by_the_tokens_that_occur(change: Callable[[C
         stored = _read(file, model)
         audits.append((f"run{number}", stored, [StoredTarget(model.id, np.zeros((3, 1, 10)), 10)]))
     common = common_sequences(audits)
-    assert len(common.pairs) == 1
-    assert any("384 is no token and '[PAD]'" in note for note in common.pairs.notes) == (change is _add_pad)
+    assert len(common) == 1
+    assert any("384 is no token and '[PAD]'" in note for note in common.notes) == (change is _add_pad)
     content = json.loads(audits[1][1].tokenizer or "")
     _swap_tokens(content)
     audits[1] = (audits[1][0], replace(audits[1][1], tokenizer=json.dumps(content)), audits[1][2])

@@ -311,9 +311,9 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
     pairs = read_pairs(load_round("demo"), [TINY], PairSize(), limit=4, seed=0)
     audits = [(name, pairs, [StoredTarget(name, each, 10)]) for name, each in (("a", logprobs), ("b", partial))]
     shared = common_sequences(audits)
-    assert len(shared.pairs) == 3
+    assert len(shared) == 3
     assert shared.rows.tolist() == [0, 1, 3]
-    assert any("Left out 1 sequence" in note for note in shared.pairs.notes)
+    assert any("Left out 1 sequence" in note for note in shared.notes)
 
 
 def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -> None:

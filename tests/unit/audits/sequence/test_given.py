@@ -71,7 +71,7 @@ def test_the_worked_example(tmp_path: Path, records: list[Record], of_s2: list[b
     }
     assert findings.figures["prompt_length"] == (35 if "text" in records[0] else None)
     assert findings.conclusion is not None and findings.conclusion.answer == "Cannot be concluded"
-    assert [chart.name for chart in findings.charts] == ["rates", "thresholds_passed", "verbatim_runs"]
+    assert [chart.name for chart in findings.charts] == ["rates", "thresholds_passed"]
 
 
 def test_a_csv_file_of_one_model(tmp_path: Path) -> None:

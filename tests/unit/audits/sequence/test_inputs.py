@@ -117,7 +117,7 @@ def test_paragraphs_are_cut_after_35_words(tmp_path: Path) -> None:
     assert found.suffixes == [numbered(35, 5), "w135"]
     assert found.number.tolist() == [1, 4]
     assert found.occurrences.tolist() == [2, 1]
-    assert found.corpus_counts == (4, 1, 1, 0, 0)
+    assert found.counts["corpus"] == (4, 1, 1, 0, 0)
     assert found.control is Control.PERMUTED
 
 
@@ -125,7 +125,7 @@ def test_long_suffixes_are_cut(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 20))
     found = read_dataset(CorpusFiles(tmp_path), prompt_length=(5,), longest_suffix=10)
     assert found.suffixes == [numbered(5, 10)]
-    assert found.corpus_counts.shortened == 1
+    assert found.counts["corpus"].shortened == 1
 
 
 def test_inputs_are_stored_and_read(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def dataset(is_control: list[bool], is_shared: list[bool] | None = None) -> Data
     number = len(is_control)
     texts, zeros = ["x"] * number, np.zeros(number, np.int64)
     shared = np.array(is_shared or [False] * number)
-    return Dataset(texts, texts, ["d"], zeros, zeros, zeros, np.array(is_control), shared, COUNTS, None, 35)
+    return Dataset(texts, texts, ["d"], zeros, zeros, zeros, np.array(is_control), shared, [COUNTS], 35)
 
 
 def results(own: Measurements, permuted: Measurements) -> Results:
@@ -141,7 +141,7 @@ def against_control(passed: int, passed_of_control: int, *, pending: int = 0) ->
     nothing = measurements([TOO_SHORT] * 2 * PARAGRAPHS, [0] * 2 * PARAGRAPHS, [False] * 2 * PARAGRAPHS)
     data = replace(
         dataset([False] * PARAGRAPHS + [True] * PARAGRAPHS),
-        control_counts=dataset([]).corpus_counts,
+        readings=[COUNTS, COUNTS],
         documents=[f"text-{number}" for number in range(2 * PARAGRAPHS)],
         document=np.arange(2 * PARAGRAPHS),
     )
@@ -230,7 +230,7 @@ def audits(draw: st.DrawFn) -> Setting:
             [place >= corpus for place in range(number)],
             draw(st.lists(st.booleans(), min_size=number, max_size=number)),
         ),
-        control_counts=COUNTS if control else None,
+        readings=[COUNTS] * (2 if control else 1),
         documents=[f"text-{place}-" for place in range(number)],
         document=np.arange(number),
     )
