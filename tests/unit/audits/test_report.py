@@ -54,9 +54,8 @@ def test_measured_values_become_tables() -> None:
 
 
 def test_measured_values_become_charts() -> None:
-    bars = bars_of(
-        "b", "B", MEASURED.select(OVER), y_label="y", label="at", group="side", controls=("control", "absent")
-    )
+    rows = MEASURED.select(OVER)
+    bars = bars_of("b", "B", rows, y_label="y", label="at", group="side", controls=("control", "absent"))
     assert (bars.labels, bars.groups, bars.controls) == (["10", "1,000"], ["text", "control"], ("control",))
     assert bars.values.tolist() == [[0.25, 0.125], [0.125, 0.0625]] and bars.low is not None
     lines = lines_of("l", "L", rows, x_label="x", y_label="y", series="side", controls=("control",))
