@@ -207,9 +207,10 @@ def grouped_table(name: str, title: str, rows: Sequence[MeasureRow]) -> FoundTab
     """Return measured rows as a table by what differs among them: model, side, case, and a parameter of many values."""
     by: dict[str, Part] = {part: part for part in _differing(rows)}
     if len({row.at for row in rows}) > _MAX_COLUMNS:
-        by["at"] = "at"
+        by[rows[0].measure.at_name] = "at"
     intervals = [row.measure for row in rows if not math.isnan(row.estimate.low)][:1]
-    return wide_table(name, title, rows, by=by or {"model": "model"}, intervals=intervals, number="number")
+    number = "number" if any(row.estimate.of for row in rows) else ""
+    return wide_table(name, title, rows, by=by or {"model": "model"}, intervals=intervals, number=number)
 
 
 def grouped_chart(name: str, title: str, rows: Sequence[MeasureRow]) -> Chart:

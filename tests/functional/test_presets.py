@@ -17,7 +17,8 @@ def test_a_preset_is_used_only_if_it_is_asked_for(machine: Machine) -> None:
 
     def planned(*options: str) -> tuple[dict[str, object], str]:
         done = machine.run("run", "draws", *machine.plugin(), "--dry-run", *options)
-        params = dict(line.split("=") for line in done.stdout.split("params ")[1].splitlines()[0].strip().split(", "))
+        line = done.stdout.split("parameters ")[1].splitlines()[0]
+        params = dict(value.split("=") for value in line.strip().split(", "))
         return {name: params[name] for name in ("trials", "pause")}, done.stderr
 
     params, said = planned()

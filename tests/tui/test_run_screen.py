@@ -114,7 +114,7 @@ async def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> 
         await pilot.press("1")
         await until(pilot, lambda: any("cap 100" in line for line in plot_lines(pilot)))
         view = pilot.app.screen.query_one("#plot-view", PlotView)
-        plot = view._shown
+        plot = view._content
         assert isinstance(plot, Plot)
         # From the first guess on, each column has a dot of the curve.
         curve = plot.lines[-1]

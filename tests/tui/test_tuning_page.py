@@ -49,7 +49,7 @@ async def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: py
     async with open_app(size=(120, 35)) as pilot:
         await on_page(pilot, 4)
         await until(pilot, lambda: table_of(pilot, "settings").row_count == 3)
-        plot = pilot.app.screen.query_one("#best-plot", PlotView)._shown
+        plot = pilot.app.screen.query_one("#best-plot", PlotView)._content
         assert isinstance(plot, Plot)
         each, best = plot.lines
         assert each.y.tolist() == [0.375, 0.75, 0.25]

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.submit import archive
 from harness.submit import archive as archives
+from harness.submit import wheel
 from harness.submit.archive import archive_bytes, unpack
 from harness.submit.wheel import harness_wheel, installed_lock
 from tests.unit.submit.zips import overlapping, raw_entry, replaced, with_field, zip_of
@@ -347,5 +347,5 @@ def test_times_and_modes_do_not_change_the_wheel(
     answers = tuple(copy / place.relative_to(paths.PACKAGE) for place in paths.BUILT_IN_ANSWERS)
     monkeypatch.setattr(paths, "PACKAGE", copy)
     monkeypatch.setattr(paths, "BUILT_IN_ANSWERS", answers)
-    monkeypatch.setattr(archive, "built_in_folder", lambda: tmp_path / "attacks")
+    monkeypatch.setattr(wheel, "built_in_folder", lambda: tmp_path / "attacks")
     assert harness_wheel() == built

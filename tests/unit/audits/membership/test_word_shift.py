@@ -65,7 +65,10 @@ def test_the_permutations_keep_the_texts_of_a_cluster_and_side_together():
 
 def test_near_copies_are_found_by_a_common_run_of_tokens():
     tokens = [np.arange(0, 40), np.arange(24, 60), np.arange(45, 80), np.arange(100, 110)]
-    documents = Documents(tokens, [""] * 4, [""] * 4, np.ones(4, bool), np.empty(0, np.int64), [])
+    lengths = np.array([len(text) for text in tokens])
+    documents = Documents(
+        np.concatenate(tokens), lengths, [""] * 4, [""] * 4, np.ones(4, bool), np.empty(0, np.int64), []
+    )
     # The first two share 16 tokens. The second and the third share 15.
     assert documents.clusters().tolist() == [0, 0, 1, 2]
 
