@@ -1,7 +1,7 @@
-"""Exact probabilities of given suffixes under several decoding policies, from one teacher-forced pass.
+"""Exact probabilities of given suffixes under several decoding policies, and statistics of given texts.
 
-Every policy is a function of the same logits, so all policies share the pass and the likeliest tokens of each position.
-This module draws nothing.
+Every policy is a function of the same logits, so all policies share one teacher-forced pass and the likeliest tokens of
+each position. This module draws nothing.
 
 It loads torch, so the audit imports it only where a model is measured.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Bools, Floats, Tokens
+from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
@@ -26,6 +26,7 @@ from harness.engine.shaping import (
     keep_typical_p,
     logsumexp,
     most_likely,
+    row_blocks,
     tempered_logsumexp,
 )
 from harness.engine.target import Target
@@ -250,3 +251,63 @@ def _stable_order(keys: Tensor) -> Tensor:
     # The bits of such numbers have their order. NumPy sorts integers ten times faster than PyTorch.
     packed = keys.view(torch.int32).long() << 32 | torch.arange(keys.shape[1])
     return torch.from_numpy(np.sort(packed.numpy(), axis=1)) & 0xFFFFFFFF
+
+
+def text_statistics(target: Target, texts: Sequence[Ints], before: Ints) -> list[Floats]:
+    """Return the statistics of each text without its first token, [3, tokens - 1], after the tokens `before`."""
+    rows, lengths = padded(list(texts))
+    prefixes = np.concatenate([np.tile(before, (len(rows), 1)), rows[:, :1]], axis=1).astype(np.int64)
+    statistics = token_statistics(target, prefixes, rows[:, 1:])
+    return [statistics[:, row, : length - 1] for row, length in enumerate(lengths.tolist())]
+
+
+def token_statistics(target: Target, prefixes: Tokens, texts: Tokens) -> Floats:
+    """Return statistics of texts [n, length] after prefixes [n, any], [3, n, length].
+
+    They are the log-probability of each token, and the mean and the standard deviation of the log-probability of a
+    token that is drawn from the model's distribution there, all in nats. Raises HarnessError as `Target.score` does.
+    """
+    target.check_pairs(prefixes, texts)
+    statistics = target.run_within_memory(
+        lambda rows_at_once: measure_suffixes(
+            target.runner,
+            prefixes,
+            texts,
+            lambda logits, targets, before: _statistics(logits, targets),
+            figures=3,
+            rows_at_once=rows_at_once,
+            on_step=target.report_step,
+        )
+    )[:, :, 1:]
+    if np.isnan(statistics).any():
+        raise non_finite_error("the target returned NaN", target.dtype)
+    return statistics
+
+
+def padded(texts: list[Ints]) -> tuple[Ints, Ints]:
+    """Return the texts as rows of equal length [n, longest], filled with token 0, and their lengths [n].
+
+    A model that reads from left to right is not influenced by what follows.
+    """
+    lengths = np.array([len(text) for text in texts], np.int64)
+    rows = np.zeros((len(texts), int(lengths.max(initial=0))), np.int64)
+    for row, text in zip(rows, texts, strict=True):
+        row[: len(text)] = text
+    return rows, lengths
+
+
+def _statistics(logits: Logits, targets: Tensor) -> Tensor:
+    """Return the statistics of targets [n] under the logits of n positions, [3, n]."""
+    scores = logits.scores  # [n, vocabulary]
+    total = logits.total  # [n]
+    means, deviations = [], []
+    for part, part_total in zip(row_blocks(scores), row_blocks(total.unsqueeze(1)), strict=True):
+        logprobs = part - part_total
+        masses = logprobs.exp()
+        # The log-probability of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.
+        logprobs = torch.where(logprobs.isneginf(), 0, logprobs)
+        mean = torch.linalg.vecdot(masses, logprobs)
+        means.append(mean)
+        deviations.append(torch.linalg.vecdot(masses, (logprobs - mean.unsqueeze(1)) ** 2).clamp(min=0).sqrt())
+    of_target = scores.gather(1, targets.unsqueeze(1)).squeeze(1) - total
+    return torch.stack([of_target, torch.cat(means), torch.cat(deviations)])

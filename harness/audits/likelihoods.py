@@ -1,8 +1,10 @@
 """The models of an audit as a source of exact probabilities: on this machine, or one behind an endpoint."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.stage import Stage
@@ -13,13 +15,14 @@ from harness.core.policy import Policy
 if TYPE_CHECKING:
     from harness.audits.endpoint.served_model import ServedModel
 
-Local = TypeVar("Local")
+NO_TOKENS = np.empty(0, np.int64)
+_TEXTS = 64  # per batch
 Likelihoods: TypeAlias = "LocalModels | ServedModel"
 """A source of the probabilities of given text under the models of an audit, by their number."""
 
 
 class LocalModels:
-    """The models of an audit on this machine. A served model has the same method."""
+    """The models of an audit on this machine. A served model has the same methods."""
 
     is_local = True
 
@@ -41,17 +44,32 @@ class LocalModels:
             target = self._context.target(model)
             yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, least=least)
 
+    def statistics(
+        self, model: int, stage: str, texts: Sequence[Ints], before: Ints, *, done: Ints = NO_TOKENS
+    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+        """Yield numbers of texts with the statistics of each, alone and after `before` (None if that is empty).
 
-def likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[Likelihoods]:
-    """Return the source of an audit's probabilities. Its exit closes the connection to an endpoint."""
-    return local_or_served(LocalModels(context), params, context)
+        The statistics are of a text without its first token, [3, tokens - 1], as in `harness.audits.exact`. Each yield
+        is a batch of a stage. done: texts with rows, which only an endpoint needs. An endpoint returns
+        log-probabilities alone: the mean and the deviation are NaN, and so are those of a text that it cannot measure.
+        """
+        from harness.audits.exact import text_statistics  # loads torch
+
+        for batch in self._context.batches(stage, len(texts), size=_TEXTS):
+            target, part = self._context.target(model), [texts[number] for number in batch.items]
+            alone = text_statistics(target, part, NO_TOKENS)
+            yield batch.items, alone, text_statistics(target, part, before) if len(before) else None
+
+    def context_length(self) -> int | None:
+        """Return the number of tokens that the first model attends to, None if it is unknown."""
+        return self._context.target().context_length
 
 
 @contextmanager
-def local_or_served(local: Local, params: ScoringParams, context: AuditContext) -> "Iterator[Local | ServedModel]":
-    """Yield the model at the endpoint, whose connection is closed at the end, or `local` if there is no endpoint."""
+def likelihoods(params: ScoringParams, context: AuditContext) -> "Iterator[Likelihoods]":
+    """Yield the source of an audit's probabilities. The connection to an endpoint is closed at the end."""
     if params.endpoint is None:
-        yield local
+        yield LocalModels(context)
         return
     from harness.audits.endpoint.served_model import served_model  # loads an HTTP client
 

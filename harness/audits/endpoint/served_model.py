@@ -73,19 +73,20 @@ class ServedModel:
             yield np.array([sequence]), logprobs
 
     def statistics(
-        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
+        self, model: int, stage: str, texts: Sequence[Ints], before: Ints, *, done: Ints
     ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
-        """Yield numbers of documents with the statistics of each, alone and after `shots`, as `LocalModel` does.
+        """Yield numbers of texts with the statistics of each, alone and after `before`, as `LocalModels` does.
 
-        Each document is a batch, whatever `size` is. Raises Interruption as `exact_logprobs` does.
+        Each text is a batch. Raises Interruption as `exact_logprobs` does.
         """
-        befores = [shots[:0], shots] if len(shots) else [shots]
+        assert model == 0, "an endpoint serves one model"
+        befores = [before[:0], before] if len(before) else [before]
 
-        def texts(number: int) -> list[Ints]:
-            return [np.concatenate([before, documents[number]]).astype(np.int64) for before in befores]
+        def asked(number: int) -> list[Ints]:
+            return [np.concatenate([tokens, texts[number]]).astype(np.int64) for tokens in befores]
 
-        for number, answers in self._ask_all(stage, len(documents), texts, done):
-            length = len(documents[number])
+        for number, answers in self._ask_all(stage, len(texts), asked, done):
+            length = len(texts[number])
             statistics = [np.full((3, length - 1), np.nan) for _ in answers]
             for of_text, answer in zip(statistics, answers, strict=True):
                 if answer is not None:

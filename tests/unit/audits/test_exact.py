@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.audits import exact
-from harness.audits.exact import exact_logprobs, target_logprobs
-from harness.audits.membership.audit import token_statistics
+from harness.audits.exact import exact_logprobs, target_logprobs, token_statistics
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS

@@ -7,7 +7,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from harness.audits.membership.audit import MembershipAudit, padded, token_statistics
+from harness.audits.exact import padded, token_statistics
+from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
 from harness.audits.membership.inputs import (
     LABELS,
