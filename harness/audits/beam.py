@@ -34,13 +34,13 @@ class Beam(NamedTuple):
     """The rule that decides which partial suffixes are followed.
 
     size: of each given suffix at a time, the likeliest first.
-    least: the probability below which none is followed.
+    min_probability: the probability below which none is followed.
     keeps_given: the given suffix itself is followed in any case.
     has_bound: the probability of what is not followed is bounded.
     """
 
     size: int
-    least: float = 0.0
+    min_probability: float = 0.0
     keeps_given: bool = False
     has_bound: bool = False
 
@@ -140,9 +140,9 @@ class BeamSearch:
             is_followed = self._is_followed(children, rows)
             if self.beam.has_bound:
                 rest = np.exp(alive.logprob) * following.rest
-                _add_from(bound, alive.owner, alive.distances.least_after_unknown, rest)
+                _add_from(bound, alive.owner, alive.distances.minimum_after_unknown, rest)
                 dropped = children.part(np.flatnonzero(~is_followed))
-                _add_from(bound, dropped.owner, dropped.distances.least, np.exp(dropped.logprob))
+                _add_from(bound, dropped.owner, dropped.distances.minimum, np.exp(dropped.logprob))
             children = children.part(np.flatnonzero(is_followed))
             if len(children.owner) > self.rows_at_once and rows > 1:
                 half = rows // 2
@@ -167,17 +167,17 @@ class BeamSearch:
         logprob = alive.logprob[parents] + np.concatenate([following.own_logprob[possible], following.logprob])
         distances = alive.distances.extended(parents, token, suffixes[owner])
         children = Continuations(parents, token, owner, logprob, distances)
-        return children.part(np.flatnonzero(distances.least <= distances.limit))
+        return children.part(np.flatnonzero(distances.minimum <= distances.limit))
 
     def _is_followed(self, children: Continuations, rows: int) -> Bools:
         """Return which children are followed, [children]: the likeliest of each row that are not too unlikely."""
         order, place = children.ranked(rows)
         is_followed = np.empty(len(order), bool)
         is_followed[order] = place < self.beam.size
-        is_followed &= np.exp(children.logprob) >= self.beam.least
+        is_followed &= np.exp(children.logprob) >= self.beam.min_probability
         if self.beam.keeps_given:
             # A sequence at distance 0 is the beginning of the given one.
-            is_followed |= children.distances.least == 0
+            is_followed |= children.distances.minimum == 0
         return is_followed
 
 
@@ -215,10 +215,10 @@ def search_suffixes(
     return target.run_within_memory(search, minimum=minimum, purpose=purpose)
 
 
-def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:
-    """Add `mass` to the bound of every distance from `least` on, because further tokens may differ."""
+def _add_from(bound: Floats, owner: Ints, first: Ints, mass: Floats) -> None:
+    """Add `mass` to the bound of every distance from `first` on, because further tokens may differ."""
     for distance in range(bound.shape[1]):
-        may_reach = least <= distance
+        may_reach = first <= distance
         np.add.at(bound[:, distance], owner[may_reach], mass[may_reach])
 
 

@@ -246,17 +246,17 @@ class TokenClassifier:
         waiting = sorted(rows, key=lambda row: len(encodings[row].ids))
         problem = "no room for one text at a time. Free memory or use a smaller --dtype."
         while waiting:
-            most = min(len(waiting), max(1, self.rows_at_once // share))
+            count_at_once = min(len(waiting), max(1, self.rows_at_once // share))
             with torch.inference_mode():
                 measured, count = run_within_memory(
                     lambda count, waiting=waiting: measure(  # type: ignore[misc]
                         *self._padded([encodings[row] for row in waiting[:count]])
                     ),
-                    most,
+                    count_at_once,
                     place=str(self.device),
                     problem=problem,
                 )
-            if count < most:
+            if count < count_at_once:
                 self.rows_at_once = share * count
             for row, of_tokens in zip(waiting[:count], measured, strict=True):
                 yield row, of_tokens[: len(encodings[row].ids)]

@@ -45,12 +45,12 @@ class Substitutions:
         return Substitutions(self.limit, self.counts[sequences], self.length)
 
     @property
-    def least(self) -> Ints:
+    def minimum(self) -> Ints:
         """The substitutions so far, [sequences]."""
         return self.counts
 
     @property
-    def least_after_unknown(self) -> Ints:
+    def minimum_after_unknown(self) -> Ints:
         """One substitution more, [sequences]."""
         return self.counts + 1
 
@@ -105,14 +105,14 @@ class Bands:
         return Bands(self.limit, self.costs[sequences], self.length)
 
     @property
-    def least(self) -> Ints:
+    def minimum(self) -> Ints:
         """The smallest distance that each sequence can still have, [sequences]."""
         return np.asarray(self.costs.min(axis=1))
 
     @property
-    def least_after_unknown(self) -> Ints:
+    def minimum_after_unknown(self) -> Ints:
         """The smallest distance that each sequence can still have: the token may be a later one of the given ones."""
-        return self.least
+        return self.minimum
 
     @property
     def of_equal_length(self) -> Ints:

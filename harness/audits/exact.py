@@ -36,14 +36,14 @@ _HEADS = (16, 128, 1024)
 
 
 def exact_logprobs(
-    target: Target, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, least: float = 0.0
+    target: Target, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, min_probability: float = 0.0
 ) -> Floats:
     """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
 
     The result, [policies, rows, length] float64, holds the log-probability of each token under the policy's
-    renormalised distribution, -inf if the policy excludes it. least: a suffix whose first tokens have a smaller
-    probability under every policy is not followed to its end; the logarithms of its other tokens are 0, so that their
-    sum is an upper bound. Raises HarnessError as `Target.sample` does.
+    renormalised distribution, -inf if the policy excludes it. Raises HarnessError as `Target.sample` does.
+    min_probability: a suffix whose first tokens have a smaller probability under every policy is not followed to its
+    end; the logarithms of its other tokens are 0, so that their sum is an upper bound.
     """
     target.check_pairs(prefixes, suffixes)
     if len(prefixes) == 0 or not policies:
@@ -67,7 +67,9 @@ def exact_logprobs(
             figures=len(constant),
             rows_at_once=rows_at_once,
             on_step=target.report_step,
-            needs_more=None if least <= 0 else (lambda logprobs: _is_likely(under_policies(logprobs), least)),
+            needs_more=None
+            if min_probability <= 0
+            else (lambda logprobs: _is_likely(under_policies(logprobs), min_probability)),
         )
     )
     logprobs = under_policies(measured[:, :, 1:])
@@ -76,13 +78,13 @@ def exact_logprobs(
     return logprobs
 
 
-def _is_likely(logprobs: Floats, least: float) -> Bools:
-    """Return which rows of logprobs [policies, rows, tokens] have a probability of `least` under some policy, [rows].
+def _is_likely(logprobs: Floats, min_probability: float) -> Bools:
+    """Return which rows of logprobs [policies, rows, tokens] reach `min_probability` under some policy, [rows].
 
     A row with NaN is kept, because callers raise an error if the model returns NaN.
     """
     total = logprobs.sum(axis=2)
-    return np.asarray(((total >= math.log(least)) | np.isnan(total)).any(axis=0))
+    return np.asarray(((total >= math.log(min_probability)) | np.isnan(total)).any(axis=0))
 
 
 def target_logprobs(
@@ -161,12 +163,12 @@ class _Distribution:
 def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: Sequence[Policy]) -> list[Tensor]:
     """Return the log-probability of targets [n] under each truncating policy, [n] each, with little sorting."""
     vocabulary = distribution.scores.shape[1]
-    least = max((policy.top_k or 1 for policy in policies), default=1)
+    largest_k = max((policy.top_k or 1 for policy in policies), default=1)
     results = [torch.full(targets.shape, math.nan, dtype=torch.float64, device=targets.device) for _ in policies]
     rows = torch.arange(len(targets), device=targets.device)
     waiting = list(zip(policies, results, strict=True))
     # One token more than top-k keeps shows that no other one is equal to the last that is kept.
-    first = max(_HEADS[0], least + 1)
+    first = max(_HEADS[0], largest_k + 1)
     for count in (head for head in (first, *_HEADS[1:]) if first <= head < vocabulary):
         values, ids = most_likely(distribution.scores, count)
         is_settled = torch.ones(len(rows), dtype=torch.bool, device=rows.device)

@@ -30,19 +30,19 @@ class LocalModels:
         self._context = context
 
     def exact_logprobs(
-        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
+        self, model: int, stage: Stage, policies: Sequence[Policy], *, min_probability: float = 0.0
     ) -> Iterator[tuple[Ints, Floats]]:
         """Yield sequences with the log-probabilities of their suffixes, [policies, n, length] float64, batch by batch.
 
         They are those of `harness.audits.exact` under model number `model`. An endpoint's are NaN under policies that
-        cannot be measured, and whole in spite of `least`. Raises Interruption if an endpoint stops working.
+        cannot be measured, and whole in spite of `min_probability`. Raises Interruption if an endpoint stops working.
         """
         from harness.audits.exact import exact_logprobs  # loads torch
 
         for batch in self._context.batches(stage.name, stage.sequences, size=stage.size):
             prefixes, suffixes = stage.pairs(batch.items)
             target = self._context.target(model)
-            yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, least=least)
+            yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, min_probability=min_probability)
 
     def statistics(
         self, model: int, stage: str, texts: Sequence[Ints], before: Ints, *, done: Ints = NO_TOKENS

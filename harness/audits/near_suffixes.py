@@ -20,7 +20,7 @@ from harness.core.policy import Policy
 from harness.core.tokenizers import Tokenizer
 from harness.engine.target import Target
 
-_MOST_TEXTS = 64
+_MAX_TEXTS = 64
 """Suffixes of a row, the likeliest first, whose distance in characters is computed."""
 
 
@@ -38,14 +38,14 @@ class NearSuffixes(NamedTuple):
     logprob: Floats
     edits: Ints
 
-    def probability(self, rows: int, most: int, edits: Ints | None = None) -> Floats:
-        """Return the summed probability of the suffixes of each row within 0, 1, … `most` edits, [rows, most + 1].
+    def probability(self, rows: int, max_edits: int, edits: Ints | None = None) -> Floats:
+        """Return the summed probability of the suffixes of each row within 0, 1, … edits, [rows, max_edits + 1].
 
         edits: the distances to use, [found], by default those in tokens.
         """
         distance = self.edits if edits is None else edits
-        summed = np.zeros((rows, most + 1))
-        near = distance <= most
+        summed = np.zeros((rows, max_edits + 1))
+        near = distance <= max_edits
         np.add.at(summed, (self.row[near], distance[near]), np.exp(self.logprob[near]))
         return np.asarray(np.minimum(1.0, np.cumsum(summed, axis=1)))
 
@@ -95,13 +95,15 @@ def near_probabilities(
     if tokenizer is None:
         return by_tokens, np.full((rows, len(CHARACTER_EDITS)), np.nan)
     place = np.arange(len(near.row)) - np.searchsorted(near.row, np.arange(rows))[near.row]
-    likely = np.flatnonzero(place < _MOST_TEXTS)
+    likely = np.flatnonzero(place < _MAX_TEXTS)
     likeliest = NearSuffixes(near.row[likely], near.tokens[likely], near.logprob[likely], near.edits[likely])
     wanted = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
     texts = tokenizer.decode_batch(likeliest.tokens.tolist(), skip_special_tokens=False)
-    most = CHARACTER_EDITS[-1]
-    distances = distances_within([characters(text) for text in texts], [wanted[row] for row in likeliest.row], most)
-    by_characters = likeliest.probability(rows, most, distances)[:, list(CHARACTER_EDITS)]
+    max_edits = CHARACTER_EDITS[-1]
+    distances = distances_within(
+        [characters(text) for text in texts], [wanted[row] for row in likeliest.row], max_edits
+    )
+    by_characters = likeliest.probability(rows, max_edits, distances)[:, list(CHARACTER_EDITS)]
     return by_tokens, np.maximum(by_characters, verbatim)
 
 

@@ -18,7 +18,7 @@ from harness.core.policy import Policy
 from harness.core.text import format_percent
 
 _DECAY_TOKENS = 20
-MOST_QUERIES = 1_000_000
+MAX_QUERIES = 1_000_000
 DISCOVERABLE_QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 DISCOVERABLE = {
     probability: Measure(
@@ -221,5 +221,5 @@ def _mean(values: Floats | Bools) -> float:
 
 def _first_query(is_enough: Callable[[int], bool]) -> int | None:
     """Return the smallest number of queries for which `is_enough`, which never turns false again, is true."""
-    place = bisect_left(range(1, MOST_QUERIES + 1), True, key=is_enough)
-    return place + 1 if place < MOST_QUERIES else None
+    place = bisect_left(range(1, MAX_QUERIES + 1), True, key=is_enough)
+    return place + 1 if place < MAX_QUERIES else None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from harness.audits.book.audit import WINDOWS_PER_BATCH
-from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams
+from harness.audits.book.inputs import MIN_PROBABILITY, THRESHOLDS, BookParams
 from harness.audits.book.windows import coarse_to_fine, cut_windows
 from harness.audits.exact import exact_logprobs
 from harness.audits.probabilities import Scheme
@@ -102,7 +102,7 @@ def _audit(target: Target, tokens: NDArray[np.int64], params: BookParams) -> Flo
     parts = []
     for first in range(0, len(tokens), WINDOWS_PER_BATCH):
         some = tokens[first : first + WINDOWS_PER_BATCH]
-        logprobs = exact_logprobs(target, some[:, :prefix], some[:, prefix:], policies, least=LEAST)
+        logprobs = exact_logprobs(target, some[:, :prefix], some[:, prefix:], policies, min_probability=MIN_PROBABILITY)
         parts.append(logprobs[params.schemes.index(Scheme.TOP_K)].sum(axis=1))
     return np.concatenate(parts)
 

@@ -14,7 +14,7 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.windows import cluster_ids
 from tests.tools.data import RECORDED, SATML, TRIALS
 
-MOST_TRIALS, EARLIER_ROWS, EARLIER_TRIALS = 1_000, 14_000, 5
+MAX_TRIALS, EARLIER_ROWS, EARLIER_TRIALS = 1_000, 14_000, 5
 VOCABULARY, LENGTH = 50_257, 50
 SAME_LOSS = 1e-3  # Trials that drew the same suffix have the same loss, up to the rounding of half precision.
 
@@ -67,7 +67,7 @@ def published_trials(source: Path, prefixes: Tokens) -> Trials:
     """
 
     def read(kind: str) -> Iterator[Any]:
-        for number in range(MOST_TRIALS):
+        for number in range(MAX_TRIALS):
             if not (file := source / kind / f"{number}.npy").is_file():
                 break
             yield np.asarray(mapped_array(file)).reshape(len(prefixes), -1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.demo_target.kinds import KINDS, Kind
 
 DOCUMENTS = 2_060
-MOST_REPETITIONS = 64
+MAX_REPETITIONS = 64
 SHARED_PASSAGE = 0.06
 """The fraction of documents that begin with a passage of an earlier document (near-duplicates)."""
 
@@ -45,7 +45,7 @@ def shuffled_copies(documents: Sequence[Document], seed: int) -> list[int]:
 
 def _repetitions(rng: Random) -> int:
     """Draw log-uniformly from 1 to 64."""
-    return min(MOST_REPETITIONS, math.floor(math.exp(rng.random() * math.log(MOST_REPETITIONS + 1))))
+    return min(MAX_REPETITIONS, math.floor(math.exp(rng.random() * math.log(MAX_REPETITIONS + 1))))
 
 
 def _passage_before(rng: Random, kind: Kind, created: Sequence[Document]) -> str | None:

@@ -26,9 +26,9 @@ from tests.tools.distribution import (
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 """Each test installs some 60 distributions, which takes minutes on a busy machine."""
 
-MOST_WHEEL_BYTES = 6_000_000
-MOST_SDIST_BYTES = 8_000_000
-MOST_GUESSES_BYTES = 400_000
+MAX_WHEEL_BYTES = 6_000_000
+MAX_SDIST_BYTES = 8_000_000
+MAX_GUESSES_BYTES = 400_000
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,12 @@ def test_the_wheel_has_one_package_with_attacks_lock_and_types(built: Distributi
     names = built.wheel_names
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"harness", "extraction_harness"}
     assert {"harness/py.typed", "harness/requirements.lock", "harness/attacks/baseline.py"} <= set(names)
-    assert built.wheel.stat().st_size < MOST_WHEEL_BYTES
+    assert built.wheel.stat().st_size < MAX_WHEEL_BYTES
     check_metadata(built)
 
 
 def test_the_sdist_has_the_sources_and_tests_without_pictures(built: Distribution, tmp_path: Path) -> None:
-    assert built.sdist.stat().st_size < MOST_SDIST_BYTES
+    assert built.sdist.stat().st_size < MAX_SDIST_BYTES
     with tarfile.open(built.sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
@@ -76,7 +76,7 @@ def test_uvx_runs_the_demo_with_one_command(built: Distribution, tmp_path: Path)
 
 
 def test_the_recorded_guesses_score_as_a_new_run_of_the_attack(machine: Machine) -> None:
-    assert BASELINE_GUESSES.stat().st_size < MOST_GUESSES_BYTES
+    assert BASELINE_GUESSES.stat().st_size < MAX_GUESSES_BYTES
     recorded = machine.json("score", str(BASELINE_GUESSES), "--round", "demo")
     new = machine.json("demo")
     assert new["attack"] == "baseline"

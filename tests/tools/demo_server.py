@@ -21,7 +21,7 @@ from harness.demo import WEIGHTS
 from tests.tools.completions_server import CompletionsServer, Reply, completions_server
 
 Body = dict[str, Any]
-_MOST_LOGPROBS = 20
+_MAX_LOGPROBS = 20
 
 
 class Refused(Exception):
@@ -48,7 +48,7 @@ class DemoModel:
     adds_bos: bool = False
     shows_bos: bool = True
     fault: str = ""
-    most_logprobs: int = _MOST_LOGPROBS
+    most_logprobs: int = _MAX_LOGPROBS
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from tests.tools.data import SATML, gpt2_tokenizer, what_is_missing
 
 SEED = 2023
 FIRST_MEMORIZED = 12_000
-MOST_COPIES = 20
+MAX_COPIES = 20
 PASSES = 2
 ROWS_PER_STEP = 16
 SAMPLED = 4_096
@@ -40,7 +40,7 @@ def memorized(rows: Tokens) -> tuple[Tokens, list[int]]:
     """Return the rows that the surrogate reads, and the order of their copies, whose numbers are log-uniform."""
     read = rows[FIRST_MEMORIZED:]
     random = Random(SEED)
-    copies = [row for row in range(len(read)) for _ in range(int(MOST_COPIES ** random.random() + 0.5))]
+    copies = [row for row in range(len(read)) for _ in range(int(MAX_COPIES ** random.random() + 0.5))]
     random.shuffle(copies)
     return read, copies
 

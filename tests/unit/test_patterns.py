@@ -23,7 +23,7 @@ CATEGORIES = {
     codes.CATEGORY_SPACE: str.isspace,
     codes.CATEGORY_WORD: lambda character: character.isalnum() or character == "_",
 }
-MOST_SHAPES = 4_000
+MAX_SHAPES = 4_000
 
 OWN_TEXT = "it reads text that the harness wrote or ships"
 SHORT = "the text was cut to a few hundred characters"
@@ -94,7 +94,7 @@ def faults(pattern: str | bytes, flags: int = 0, functions: Iterable[str] = ("se
 def _shapes(nodes: list[Any], found: set[str]) -> list[Shape]:
     """Return the ways through a sequence of nodes. Faults inside repeated groups are added to `found`."""
     parts = [_ways(operator, value, found) for operator, value in nodes]
-    assert reduce(lambda total, ways: total * len(ways), parts, 1) < MOST_SHAPES, "a pattern with too many ways"
+    assert reduce(lambda total, ways: total * len(ways), parts, 1) < MAX_SHAPES, "a pattern with too many ways"
     return [
         Shape(
             tuple(atom for shape in way for atom in shape.atoms),

@@ -4,7 +4,7 @@ import numpy as np
 
 from harness.audits.book.coverage import COUNTS, COVERAGE, MEASURES, TABLES, WINDOWS
 from harness.audits.book.findings import book_findings
-from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
+from harness.audits.book.inputs import MIN_PROBABILITY, THRESHOLDS, BookParams, Texts
 from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
 from harness.audits.likelihoods import Likelihoods, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
@@ -78,7 +78,7 @@ class BookAudit(Audit[BookParams]):
             size=WINDOWS_PER_BATCH,
             done=_measured_places(context, windows, number, order),
         )
-        for places, logprobs in source.exact_logprobs(number, stage, policies, least=LEAST):
+        for places, logprobs in source.exact_logprobs(number, stage, policies, min_probability=MIN_PROBABILITY):
             if not has_counts:
                 has_counts = True
                 if self.params.endpoint is None:

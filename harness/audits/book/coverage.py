@@ -72,7 +72,7 @@ REPLICATES = 2000
 _SEED = 20250501
 _BLOCK_WINDOWS = 10
 """Length of a block in windows, but at most an eighth of all texts and at least one window."""
-_FEWEST_BLOCKS, _MOST_BLOCKS = 8, 500
+_FEWEST_BLOCKS, _MAX_BLOCKS = 8, 500
 _FEW_BLOCKS = 5
 """With fewer blocks, an interval is Wilson's with one observation per block."""
 _CELLS_OF_WINDOW = 4
@@ -193,7 +193,7 @@ def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: 
             (of_window, probabilities),
         )
     ]
-    block = max(min(_BLOCK_WINDOWS * window, total // _FEWEST_BLOCKS), window, total // _MOST_BLOCKS)
+    block = max(min(_BLOCK_WINDOWS * window, total // _FEWEST_BLOCKS), window, total // _MAX_BLOCKS)
     return TextSums(np.array(series), cell, min(cells, max(1, round(block / cell))))
 
 

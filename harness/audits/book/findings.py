@@ -14,11 +14,11 @@ from harness.audits.book.coverage import (
     MEASURED_WINDOWS,
     Passage,
 )
-from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
+from harness.audits.book.inputs import MIN_PROBABILITY, THRESHOLDS, BookParams, Texts
 from harness.audits.book.results import (
     CONTROL,
-    LEAST_THRESHOLD,
-    MOST_THRESHOLD,
+    MAX_THRESHOLD,
+    MIN_THRESHOLD,
     TEXT,
     BookResults,
     TextResult,
@@ -52,17 +52,17 @@ DEFINITIONS = {
     "near-verbatim": NEAR_DEFINITION,
     "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
 }
-_MOST_ROWS = 24
+_MAX_ROWS = 24
 """Texts in a chart."""
 _BINS = 400
 """Parts of a text in the heat map."""
-_SHOWN_PASSAGES, _MOST_PASSAGES = 20, 1_000
+_SHOWN_PASSAGES, _MAX_PASSAGES = 20, 1_000
 _CONTEXT, _LONGEST_SHOWN = 120, 2_000
 """Characters before and after a shown passage, and of a passage."""
 _OF_TEXTS = section(
     wide_table,
     "coverage",
-    f"Coverage by text, {{scheme}} (interval at p ≥ {format_bound(LEAST_THRESHOLD)})",
+    f"Coverage by text, {{scheme}} (interval at p ≥ {format_bound(MIN_THRESHOLD)})",
     *(CHARACTERS, MEASURED_WINDOWS, COVERAGE, MEAN),
     by={"model": "model", "text": "side"},
     intervals=(COVERAGE,),
@@ -118,9 +118,9 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
 def _conclusion(results: BookResults) -> Conclusion:
     """Return the conclusion for the model with the largest coverage."""
     model, progress, totals = results.best, results.progress, results.totals
-    covered, most = totals.select((COVERAGE, LEAST_THRESHOLD), (COVERAGE, MOST_THRESHOLD), model=model, side=TEXT)
-    windows, longest = totals.select((EXTRACTABLE, LEAST_THRESHOLD), LONGEST, model=model, side=TEXT)
-    of_control = totals.select((COVERAGE, LEAST_THRESHOLD), model=model, side=CONTROL)
+    covered, certain = totals.select((COVERAGE, MIN_THRESHOLD), (COVERAGE, MAX_THRESHOLD), model=model, side=TEXT)
+    windows, longest = totals.select((EXTRACTABLE, MIN_THRESHOLD), LONGEST, model=model, side=TEXT)
+    of_control = totals.select((COVERAGE, MIN_THRESHOLD), model=model, side=CONTROL)
     control = "".join(f"; of the control text, {row.text}" for row in of_control)
     so_far = f"; so far {progress.windows:,} of {pluralize(progress.all_windows, 'window')}"
     if progress.all_near:
@@ -139,19 +139,19 @@ def _conclusion(results: BookResults) -> Conclusion:
         f"{format_percent(value)} of the characters",
         f"the part of {pluralize(len(subject), 'text')} that lies in suffixes of "
         f"{pluralize(results.params.suffix_tokens, 'token')} which {name} returns with a "
-        f"probability of at least {format_bound(LEAST_THRESHOLD)} under {results.label} "
+        f"probability of at least {format_bound(MIN_THRESHOLD)} under {results.label} "
         f"(95 % interval {format_percent(low)} to {format_percent(high)}); "
-        f"{format_percent(most.estimate.value)} at {format_bound(MOST_THRESHOLD)}{control}"
+        f"{format_percent(certain.estimate.value)} at {format_bound(MAX_THRESHOLD)}{control}"
         f"{'' if progress.is_complete else so_far}",
         caveat,
         (
             key_figure(covered, results.label),
-            key_figure(most, results.label),
+            key_figure(certain, results.label),
             key_figure(windows, f"of {sum(len(result.windows) for result in subject):,}"),
             KeyFigure(
                 LONGEST.title,
                 pluralize(characters, "character") if characters else "–",
-                f"at {LONGEST.at_text(LEAST_THRESHOLD)}",
+                f"at {LONGEST.at_text(MIN_THRESHOLD)}",
             ),
         ),
     )
@@ -162,7 +162,7 @@ def _sentences(results: BookResults) -> Iterator[str]:
     if results.progress.unmeasured:
         missing = pluralize(results.progress.unmeasured, "window")
         yield f"Left out {missing} that could not be measured through the endpoint."
-    for gap in results.totals.select((GAP, LEAST_THRESHOLD)):
+    for gap in results.totals.select((GAP, MIN_THRESHOLD)):
         low, high = gap.estimate.low, gap.estimate.high
         verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
         yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
@@ -171,8 +171,8 @@ def _sentences(results: BookResults) -> Iterator[str]:
             "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
             "probability is then an upper bound, which changes no coverage."
         )
-    if len(results.by_text) > _MOST_ROWS:
-        yield f"Charts show {_MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
+    if len(results.by_text) > _MAX_ROWS:
+        yield f"Charts show {_MAX_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes
 
 
@@ -180,7 +180,7 @@ def _likeliest_passages(results: BookResults) -> list[tuple[TextResult, Passage]
     """Return passages at the smallest threshold, the likeliest first and the longer first among equals."""
     passages = [(result, passage) for result in results.by_text for passage in result.passages]
     passages.sort(key=lambda pair: (-round(pair[1].probability, 6), pair[1].start - pair[1].end))
-    return passages[:_MOST_PASSAGES]
+    return passages[:_MAX_PASSAGES]
 
 
 def _passage_table(results: BookResults, passages: Sequence[tuple[TextResult, Passage]]) -> FoundTable:
@@ -193,7 +193,7 @@ def _passage_table(results: BookResults, passages: Sequence[tuple[TextResult, Pa
         }
         for result, passage in passages
     ]
-    title = f"Passages at p ≥ {format_bound(LEAST_THRESHOLD)}, {results.label}"
+    title = f"Passages at p ≥ {format_bound(MIN_THRESHOLD)}, {results.label}"
     return table_of("passages", title, rows, is_detail=True, text_columns=("passage",))
 
 
@@ -208,7 +208,7 @@ def _window_table(results: BookResults) -> FoundTable:
         logs = {f"log probability, {results.params.label(name)}": windows.logs[name] for name in result.sums}
         # A window that was not followed to its end has an upper bound; a probability of 0 is exact.
         largest = np.max(list(logs.values()), axis=0)
-        is_bound = np.isfinite(largest) & (largest < np.log(LEAST))
+        is_bound = np.isfinite(largest) & (largest < np.log(MIN_PROBABILITY))
         columns = {"start": windows.start, "suffix start": windows.cut, "end": windows.end, **logs}
         columns["is upper bound"] = is_bound
         rows += [
@@ -246,7 +246,7 @@ def _shown_texts(results: BookResults) -> list[TextResult]:
     """Return the texts that charts show: the first ones under each target, and then its control."""
     shown: list[TextResult] = []
     models = list(dict.fromkeys(result.model for result in results.by_text))
-    rows = max(2, _MOST_ROWS // len(models))
+    rows = max(2, _MAX_ROWS // len(models))
     for model in models:
         controls = [result for result in results.by_text if result.model == model and result.is_control][: rows // 2]
         texts = [result for result in results.by_text if result.model == model and not result.is_control]

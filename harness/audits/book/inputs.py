@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
 """The probabilities at which coverage is reported."""
-LEAST = 1e-9
+MIN_PROBABILITY = 1e-9
 """A window whose first tokens have a smaller probability under every scheme is not followed to its end."""
 _CHARACTERS_PER_TOKEN = 16
 """Usually enough to see whether a text has as many tokens as a window."""

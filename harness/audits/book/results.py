@@ -34,7 +34,7 @@ from harness.core.measures import Estimate, MeasureRow, MeasureTable
 
 TEXT, CONTROL = "text", "control"
 """The sides of values that are of all texts, or of the whole control."""
-LEAST_THRESHOLD, MOST_THRESHOLD = THRESHOLDS[0], THRESHOLDS[-1]
+MIN_THRESHOLD, MAX_THRESHOLD = THRESHOLDS[0], THRESHOLDS[-1]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TextResult:
     @cached_property
     def passages(self) -> list[Passage]:
         """The passages at the smallest threshold, in order."""
-        return passages_of(self.peaks, LEAST_THRESHOLD)
+        return passages_of(self.peaks, MIN_THRESHOLD)
 
     @property
     def longest(self) -> int:
@@ -108,7 +108,7 @@ class BookResults:
     @property
     def best(self) -> str:
         """The name of the model with the largest coverage at the smallest threshold."""
-        rows = self.totals.select((COVERAGE, LEAST_THRESHOLD), side=TEXT)
+        rows = self.totals.select((COVERAGE, MIN_THRESHOLD), side=TEXT)
         return max(rows, key=lambda row: row.estimate.value).model
 
     def row_name(self, result: TextResult) -> str:
@@ -175,7 +175,7 @@ def _totals(params: BookParams, results: Sequence[TextResult], model: str) -> It
             yield MeasureRow(GAP, difference(row.estimate, of_control.estimate), model, "", case, row.at)
     if texts:
         longest = Estimate(max(result.longest for result in texts))
-        yield MeasureRow(LONGEST, longest, model, TEXT, case, LEAST_THRESHOLD)
+        yield MeasureRow(LONGEST, longest, model, TEXT, case, MIN_THRESHOLD)
     logs = np.concatenate([np.empty(0), *(result.windows.logs[scheme] for result in texts)])
     yield from discoverable_rows(logs, model, TEXT, case)
 
@@ -185,6 +185,6 @@ def _text_rows(params: BookParams, result: TextResult) -> Iterator[MeasureRow]:
     model, side = result.model, result.side
     yield MeasureRow(CHARACTERS, Estimate(len(result.text)), model, side)
     yield MeasureRow(MEASURED_WINDOWS, Estimate(len(result.windows)), model, side)
-    yield MeasureRow(LONGEST, Estimate(result.longest), model, side, params.label(params.main_scheme), LEAST_THRESHOLD)
+    yield MeasureRow(LONGEST, Estimate(result.longest), model, side, params.label(params.main_scheme), MIN_THRESHOLD)
     for scheme, sums in result.sums.items():
         yield from _share_rows([sums], model, side, params.label(scheme))

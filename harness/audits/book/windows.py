@@ -21,7 +21,7 @@ _FURTHER_TOKENS = 8
 """Tokens after a window that must be known, because the last tokens of a shortened text can be different."""
 _WINDOWS_AT_ONCE = 512
 _SAMPLED = 1 << 14  # characters
-_MOST_CHARACTERS = 16  # per token
+_MAX_CHARACTERS = 16  # per token
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _expected_reach(text: str, tokenizer: Tokenizer, tokens: int) -> int:
     sample = text[:_SAMPLED]
     characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
     # The beginning can be unusual, such as a line of spaces; a window that needs more characters gets them.
-    return int(min(_MOST_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
+    return int(min(_MAX_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
 
 
 def _encode(tokenizer: Tokenizer, texts: list[str]) -> "list[Encoding]":

@@ -164,13 +164,13 @@ def _completions(rows: RowsOf, model: int) -> dict[int, Ints]:
     }
 
 
-def most_changed(results: CompareResults, target: int, most: int) -> Ints:
+def most_changed(results: CompareResults, target: int, limit: int) -> Ints:
     """Return the places in the subject of the sequences that changed most from the first target to number `target`."""
     values = results.subject.values
     strength = np.abs(values[STRENGTH][target] - values[STRENGTH][0])
     esp = np.abs(values[ESP][target] - values[ESP][0])
     order = np.lexsort((results.subject.sequences, -esp, -strength))
-    return np.asarray(order[(strength + esp)[order] > 0][:most])
+    return np.asarray(order[(strength + esp)[order] > 0][:limit])
 
 
 def is_predicted(greedy_logprobs: Floats) -> Bools:

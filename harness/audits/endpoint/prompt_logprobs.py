@@ -50,22 +50,22 @@ class PromptLogprobs:
         """
         if policy.top_k is None:
             return self.tokens
-        most = policy.top_k
+        top_k = policy.top_k
         logprobs = np.full(len(self.tokens), np.nan)
         for place, (logprob, name, top) in enumerate(
             zip(self.tokens.tolist(), self.names, self.likeliest, strict=True)
         ):
-            if len(top) < (most if exact_ids else most + 1):
+            if len(top) < (top_k if exact_ids else top_k + 1):
                 continue
             rivals = {rival: value for rival, value in top.items() if rival != name}
             rank = sum(value > logprob for value in rivals.values())
             equal = [rival for rival, value in rivals.items() if value == logprob]
             if exact_ids:
                 rank += sum(int(rival) < int(name) for rival in equal)
-            elif rank < most <= rank + len(equal):
+            elif rank < top_k <= rank + len(equal):
                 continue
-            kept = sorted(top.values(), reverse=True)[:most]
-            logprobs[place] = -math.inf if rank >= most else min(0.0, logprob - float(np.logaddexp.reduce(kept)))
+            kept = sorted(top.values(), reverse=True)[:top_k]
+            logprobs[place] = -math.inf if rank >= top_k else min(0.0, logprob - float(np.logaddexp.reduce(kept)))
         return logprobs
 
 

@@ -46,7 +46,7 @@ class ServedModel:
         self._is_told = False
 
     def exact_logprobs(
-        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
+        self, model: int, stage: Stage, policies: Sequence[Policy], *, min_probability: float = 0.0
     ) -> Iterator[tuple[Ints, Floats]]:
         """Yield sequences with the log-probabilities of their suffixes, as `Likelihoods` does, each as it is answered.
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs, entity_pairs
+from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, entity_pairs
 from harness.audits.leakage.results import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
-    MOST_MATCHES,
+    MAX_MATCHES,
     PAIRS,
     TABLES,
     likeliest_matches,
@@ -98,7 +98,7 @@ class LeakageAudit(Audit[LeakageParams]):
         """Measure the probabilities of inexact suffixes of the `chosen` sequences after their whole prefixes."""
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
-        errors = min(MOST_ERRORS, pairs.suffixes.shape[1])
+        errors = min(MAX_ERRORS, pairs.suffixes.shape[1])
         batches = context.batches(_inexact_stage(model), len(chosen), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
         for batch in batches:
             sequences = chosen[batch.items]
@@ -110,8 +110,8 @@ class LeakageAudit(Audit[LeakageParams]):
                     self.params.policies[scheme],
                     errors=errors,
                     branches=self.params.branches,
-                    least=self.params.least,
-                    best=MOST_MATCHES,  # all matches that are shown may be of one sequence
+                    min_probability=self.params.least,
+                    best=MAX_MATCHES,  # all matches that are shown may be of one sequence
                 )
                 key = {"model": model, "scheme": SCHEMES.index(scheme)}
                 for number in range(1, errors + 1):

@@ -28,7 +28,7 @@ from harness.audits.leakage.results import (
     LeakageResults,
     leakage_results,
 )
-from harness.audits.leakage.rows import MOST_MATCHES, Trend, read_measurements
+from harness.audits.leakage.rows import MAX_MATCHES, Trend, read_measurements
 from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS, near_rows
 from harness.audits.probabilities import DISCOVERABLE_SECTIONS, DataSet, Scheme, leak_chart
 from harness.audits.report import (
@@ -133,7 +133,7 @@ _OF_ALL = (
     section(
         case_table,
         "wrong-positions",
-        f"Wrong positions in the {MOST_MATCHES} likeliest partial matches with n tokens substituted",
+        f"Wrong positions in the {MAX_MATCHES} likeliest partial matches with n tokens substituted",
         WRONG,
         by={"substituted": "at", "wrong positions": "side"},
     ),
@@ -201,7 +201,7 @@ def _conclusion(results: LeakageResults) -> Conclusion:
     label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
-    most = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
+    largest = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
     greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
     whole = pluralize(len(results.pairs), "sequence")
     so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
@@ -214,7 +214,9 @@ def _conclusion(results: LeakageResults) -> Conclusion:
         f"{label}; {format_percent(over.value)} have a probability above 1/1000{so_far}",
         "A suffix that is easy to predict leaks like a memorized one. These probabilities do not tell the two apart.",
         (
-            KeyFigure(f"mean ESP, {label}", format_score(top_k.value), f"largest of the schemes {format_score(most)}"),
+            KeyFigure(
+                f"mean ESP, {label}", format_score(top_k.value), f"largest of the schemes {format_score(largest)}"
+            ),
             KeyFigure("returned by greedy decoding", format_score(greedy.value), f"of {greedy.of:,} sequences"),
             KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
             key_figure(exceed, f"per sequence, {label}"),
@@ -304,7 +306,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
         for matches in results.matches.values()
         for match in matches
     ]
-    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme and number of substituted tokens"
+    title = f"The {MAX_MATCHES} likeliest partial matches of each scheme and number of substituted tokens"
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 

@@ -47,17 +47,18 @@ def inexact_probabilities(
     *,
     errors: int = 2,
     branches: int = 256,
-    least: float = 1e-5,
+    min_probability: float = 1e-5,
     best: int = 8,
 ) -> InexactMatches:
     """Return how likely `policy` draws `suffixes` [rows, length] with exactly 0 … `errors` substituted tokens.
 
     The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of each
-    suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add. Matches
-    below `least` are not returned either, because likelier ones may be missing. best: the maximum number of matches
-    returned for each suffix and number of substitutions. Raises HarnessError as `Target.sample` does.
+    suffix are followed, unless their probability is below `min_probability`, and `bound` limits what the others can
+    add. Matches below `min_probability` are not returned either, because likelier ones may be missing. best: the
+    maximum number of matches returned for each suffix and number of substitutions. Raises HarnessError as
+    `Target.sample` does.
     """
-    beam = Beam(branches, least, has_bound=True)
+    beam = Beam(branches, min_probability, has_bound=True)
     if count_partial_suffixes(policy, suffixes.shape[1], errors) <= _FOLLOW_ALL:
         beam = Beam(_FOLLOW_ALL, has_bound=True)
     parts = search_suffixes(
@@ -67,17 +68,17 @@ def inexact_probabilities(
         policy,
         Substitutions(errors, np.zeros(1, np.int64)),
         beam,
-        lambda ending: _matches_of(ending, suffixes.shape[1], best, beam.least),
+        lambda ending: _matches_of(ending, suffixes.shape[1], best, beam.min_probability),
         expected=_EXPECTED,
         purpose="the substitutions of one suffix",
     )
     return InexactMatches(*parts)
 
 
-def _matches_of(ending: Ending, length: int, best: int, least: float) -> InexactMatches:
+def _matches_of(ending: Ending, length: int, best: int, min_probability: float) -> InexactMatches:
     """Return the probabilities of suffixes of `length` tokens, and the likeliest inexact ones.
 
-    best: their maximum number for each row and number of substitutions. least: the minimum probability of each.
+    best: their maximum number for each row and number of substitutions. min_probability: that of each.
     """
     last, own_logprob = ending.last, ending.own_logprob
     wrong, errors = last.distances.of_equal_length, last.distances.limit
@@ -90,7 +91,7 @@ def _matches_of(ending: Ending, length: int, best: int, least: float) -> Inexact
         np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own_logprob[may_change], 0)),
     )
     is_inexact = ending.complete.distances.of_equal_length > 0
-    inexact = ending.complete.part(np.flatnonzero(is_inexact & (np.exp(ending.complete.logprob) >= least)))
+    inexact = ending.complete.part(np.flatnonzero(is_inexact & (np.exp(ending.complete.logprob) >= min_probability)))
     order, _ = inexact.ranked(len(probability))
     row_and_errors = inexact.owner * (errors + 1) + inexact.distances.of_equal_length
     likeliest = inexact.part(order[place_among_equals(row_and_errors[order]) < best]).joined(last)

@@ -9,7 +9,7 @@ from pydantic import field_validator
 
 from harness.audits.endpoint.scoring import ENDPOINT_SCHEMES, ScoringParams
 from harness.audits.near_params import NearParams
-from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
+from harness.audits.probabilities import DEFAULT_SCHEMES, MAX_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import Inputs
@@ -26,7 +26,7 @@ ModelType = TypeVar("ModelType")
 
 LONGEST_FOLLOWED = 8
 """Tokens of the longest suffix whose inexact matches are measured."""
-MOST_ERRORS = 2
+MAX_ERRORS = 2
 """Maximum substitutions in a match."""
 
 
@@ -65,7 +65,7 @@ class LeakageParams(NearParams, ScoringParams):
     queries: int = Field(
         30,
         ge=1,
-        le=MOST_QUERIES,
+        le=MAX_QUERIES,
         description="Queries per sequence after which leaked sequences are counted; 30 as in the source.",
     )
     inexact: int = Field(

@@ -8,11 +8,11 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs
 from harness.audits.leakage.rows import (
     CLASSES,
+    MAX_MATCHES,
     MODEL_SIZES,
-    MOST_MATCHES,
     PREFIX_LENGTHS,
     Measurements,
     Setting,
@@ -99,7 +99,7 @@ ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by 
 WRONG = Measure(
     "wrong_positions",
     "matches",
-    f"those of the {MOST_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
+    f"those of the {MAX_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
     "`side`; fewer if the search found fewer matches of at least `--least`",
     unit=Unit.NUMBER,
     at="n = {}",
@@ -258,7 +258,7 @@ def leakage_results(
 def _wrong_rows(matches: Sequence[Match], length: int, model: str, case: str) -> Iterator[MeasureRow]:
     """Yield how many matches of each number of substitutions have them at each set of positions, which is a side."""
     counts = Counter(tuple(match.wrong.tolist()) for match in matches)
-    for errors in range(1, min(MOST_ERRORS, length) + 1):
+    for errors in range(1, min(MAX_ERRORS, length) + 1):
         number = sum(len(match.wrong) == errors for match in matches)
         for places in combinations(range(length), errors):
             side = f"({', '.join(str(place + 1) for place in places)})"
@@ -330,13 +330,13 @@ def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) 
 
 def _inexact_estimates(scheme: Scheme, rows: Rows, reference: Setting) -> dict[Measure, Estimate]:
     log_esps = reference.log_esp(scheme, rows["sequence"])
-    least, bound = rows["probability"], rows["bound"]
-    most = np.minimum(1, least + bound)
+    lowest, bound = rows["probability"], rows["bound"]
+    highest = np.minimum(1, lowest + bound)
     with np.errstate(divide="ignore"):
-        over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (least, most))
-    mean = float(least.mean())
+        over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
+    mean = float(lowest.mean())
     return {
-        ISP: Estimate(mean, mean, float(most.mean()), len(log_esps)),
+        ISP: Estimate(mean, mean, float(highest.mean()), len(log_esps)),
         ISP_ESP: Estimate(extraction_rate(log_esps)),
         ISP_EXACT: Estimate(int((bound == 0).sum())),
         ISP_OVER: share_of(int(over.sum()), len(log_esps)),

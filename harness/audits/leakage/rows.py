@@ -22,7 +22,7 @@ INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, bound=Kind.REAL)
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
 TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
-MOST_MATCHES = 100
+MAX_MATCHES = 100
 """The likeliest matches of each number of substitutions that are reported (Tiwari & Suh 2024, Table 2)."""
 MODEL_SIZES, PREFIX_LENGTHS = "model sizes", "prefix lengths"
 CLASSES = tuple(
@@ -123,7 +123,7 @@ def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
 
 
 def likeliest_matches(matches: Rows) -> Ints:
-    """Return the places of the likeliest rows of `MATCHES`, `MOST_MATCHES` of each number of errors, likeliest first.
+    """Return the places of the likeliest rows of `MATCHES`, `MAX_MATCHES` of each number of errors, likeliest first.
 
     All rows are of one model and scheme. A match with several rows counts once. Equally likely matches are ordered by
     sequence and tokens, so the order of the rows does not matter.
@@ -132,7 +132,7 @@ def likeliest_matches(matches: Rows) -> Ints:
     order = np.lexsort((*tokens.T[::-1], sequence, -np.asarray(matches["logprob"])))
     _, first = np.unique(np.column_stack([sequence, tokens])[order], axis=0, return_index=True)
     order = order[np.sort(first)]
-    return order[place_among_equals(np.asarray(matches["errors"])[order]) < MOST_MATCHES]
+    return order[place_among_equals(np.asarray(matches["errors"])[order]) < MAX_MATCHES]
 
 
 def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:

@@ -250,10 +250,11 @@ def _document_table(results: _Results) -> FoundTable:
 
 
 def _roc_chart(results: _Results) -> LineChart:
-    least = 1 / results.non_members
+    lowest_rate = 1 / results.non_members
     series = [
-        Series(LABELS[score], *roc.steps(least), is_dashed=score is Score.WORDS) for score, roc in results.rocs.items()
+        Series(LABELS[score], *roc.steps(lowest_rate), is_dashed=score is Score.WORDS)
+        for score, roc in results.rocs.items()
     ]
-    chance = np.geomspace(least, 1, 50)
+    chance = np.geomspace(lowest_rate, 1, 50)
     series.append(Series("chance", chance, chance, is_dashed=True))
     return LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True)

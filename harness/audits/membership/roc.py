@@ -28,12 +28,12 @@ class Roc(NamedTuple):
     at: list[Estimate]
     """The rate of true positives at each of the given rates of false positives, NaN with too few non-members."""
 
-    def steps(self, least: float) -> tuple[Floats, Floats]:
-        """Return the corners of the curve as steps from the rate of false positives `least` to 1, as x and y.
+    def steps(self, lowest_rate: float) -> tuple[Floats, Floats]:
+        """Return the corners of the curve as steps from the rate of false positives `lowest_rate` to 1, as x and y.
 
         The height at x is the largest rate of true positives whose rate of false positives does not exceed x.
         """
-        levels = np.unique(np.append(self.false_positives[self.false_positives > least], least))
+        levels = np.unique(np.append(self.false_positives[self.false_positives > lowest_rate], lowest_rate))
         heights = self.true_positives[np.searchsorted(self.false_positives, levels + _ROUNDING, side="right") - 1]
         return np.repeat(levels, 2)[1:], np.repeat(heights, 2)[:-1]
 

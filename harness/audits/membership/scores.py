@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.core.arrays import Floats
 
-_LEAST = 1e-12
+_MIN_DIVISOR = 1e-12
 """The smallest deviation and loss by which something is divided."""
 
 
@@ -30,12 +30,12 @@ def min_k_plus_score(logprobs: Floats, means: Floats, deviations: Floats, k: flo
 
     means, deviations: [tokens], of the log-probability of a token drawn from the model.
     """
-    return min_k_score((logprobs - means) / np.maximum(deviations, _LEAST), k)
+    return min_k_score((logprobs - means) / np.maximum(deviations, _MIN_DIVISOR), k)
 
 
 def recall_score(logprobs: Floats, after_non_members: Floats) -> float:
     """Return the log-likelihood after non-members divided by that of the text alone (Xie et al. 2024, ReCaLL)."""
-    return float(after_non_members.mean() / min(-_LEAST, logprobs.mean()))
+    return float(after_non_members.mean() / min(-_MIN_DIVISOR, logprobs.mean()))
 
 
 def _count(tokens: int, k: float) -> int:

@@ -15,7 +15,7 @@ from harness.core.examples import folds_by_cluster
 PERMUTATIONS = 499
 FOLDS = 5
 _FEWEST_DOCUMENTS = 2
-_MOST_WORDS = 50_000
+_MAX_WORDS = 50_000
 _WORD = r"\S+"
 _PENALTY = 1.0
 _DECIMALS = 9  # so that texts of the same words have the same score
@@ -71,7 +71,7 @@ def _similarities(texts: Sequence[str]) -> Floats:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 
-    words = CountVectorizer(binary=True, min_df=_FEWEST_DOCUMENTS, max_features=_MOST_WORDS, token_pattern=_WORD)
+    words = CountVectorizer(binary=True, min_df=_FEWEST_DOCUMENTS, max_features=_MAX_WORDS, token_pattern=_WORD)
     try:
         occurrences = normalize(words.fit_transform(texts).astype(np.float64))
     except ValueError:  # no word occurs in two texts

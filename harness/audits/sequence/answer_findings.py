@@ -22,7 +22,7 @@ _UNSTATED = "not stated"
 _USUAL_ENDS = {"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "max_tokens"}
 """Reasons of `finish_reason` for which completions end."""
 _LIMIT_ENDS = ("length", "max_tokens")
-_LEAST_ALIKE, _LEAST_SHARE = 3, 0.02
+_MIN_ALIKE, _MIN_SHARE = 3, 0.02
 """The number and the share of completions with one beginning from which on it is no chance."""
 _PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
 
@@ -153,8 +153,8 @@ def _beginnings(completions: Rows, suffixes: Sequence[str], requested: str) -> I
             f"Completions that begin with an introduction, such as “Here is the continuation:”, or with a code fence: "
             f"{introductions:,}. It is not cut off, so that they fail the thresholds of first words."
         )
-    least = max(_LEAST_ALIKE, len(suffixes) * _LEAST_SHARE)
-    if alike := sum(number for words, number in beginnings.items() if words and number >= least):
+    min_number = max(_MIN_ALIKE, len(suffixes) * _MIN_SHARE)
+    if alike := sum(number for words, number in beginnings.items() if words and number >= min_number):
         yield (
             f"Completions that begin like others and not like their originals: {alike:,}. A refusal in plain words, or "
             "an introduction, looks like this, so the rates may be too low. Read the completions."

@@ -103,8 +103,8 @@ def cut_echo(prompt: str, answer: str) -> tuple[str, int]:
     leads = {sum(first < stop for _, first in placed) for stop in stops}
     for begin in sorted(leads | {0, 1, 2, 3}):
         written = [form for form, _ in placed[begin : begin + len(before)]]
-        least = SHORTEST_ECHO if begin else min(SHORTEST_ECHO, len(before))
-        for length in range(min(len(before), len(written)), max(1, least) - 1, -1):
+        min_length = SHORTEST_ECHO if begin else min(SHORTEST_ECHO, len(before))
+        for length in range(min(len(before), len(written)), max(1, min_length) - 1, -1):
             if length > 1 and before[-length] != written[0]:
                 continue
             *same, last = before[-length:]

@@ -22,7 +22,7 @@ from harness.core.findings import Marked, Passage, Stretch
 from harness.core.rows import Kind, Rows, table
 from harness.core.text import pluralize
 
-_MOST_PASSAGES = 10
+_MAX_PASSAGES = 10
 _SHORTEST_RUN = 5
 """Words of the shortest run that is shown as a passage: as many as the shorter exact start."""
 _MARKED_RUN = 3
@@ -210,7 +210,7 @@ def passages(settings: Sequence[Setting]) -> list[Passage]:
         candidates += [(-runs[paragraph], -characters[paragraph], paragraph, number) for paragraph in chosen]
     return [
         _passage(settings[number], paragraph, has_model=len(settings) > 1)
-        for _, _, paragraph, number in sorted(candidates)[:_MOST_PASSAGES]
+        for _, _, paragraph, number in sorted(candidates)[:_MAX_PASSAGES]
     ]
 
 

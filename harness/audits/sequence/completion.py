@@ -26,7 +26,7 @@ from harness.corpora.text_files import Notes
 if TYPE_CHECKING:
     from harness.engine.target import Target
 
-_MOST_CHARACTERS = 1 << 16
+_MAX_CHARACTERS = 1 << 16
 _FORMS = [(*texts, "completion", *model) for texts in (("prefix", "suffix"), ("text",)) for model in (("model",), ())]
 """The fields of a record with a completion."""
 _ONE_MODEL = "the model"
@@ -105,7 +105,7 @@ def bounded(answer: str, prompt: str, suffix: str) -> str:
     At most 8 times the suffix's characters and 1,000 more are kept, and at most 65,536: a model that writes no language
     may write words of any length. The prompt's are added.
     """
-    return answer[: min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000) + 2 * len(prompt)]
+    return answer[: min(_MAX_CHARACTERS, 8 * len(suffix) + 1_000) + 2 * len(prompt)]
 
 
 def completed(answer: str, prompt: str, suffix: str, facts: AnswerFacts = NO_FACTS) -> Completion:
@@ -247,8 +247,8 @@ class LocalCompleter:
         order = shuffled(len(self._tokens), seed)
         alike = order[np.lexsort((self._needed[order], self._tokens[order]))]
         groups = np.split(alike, 1 + np.flatnonzero(np.diff(self._tokens[alike])))
-        most = self.batch_size
-        batches = [group[first : first + most] for group in groups for first in range(0, len(group), most)]
+        size = self.batch_size
+        batches = [group[first : first + size] for group in groups for first in range(0, len(group), size)]
         return [batches[place] for place in shuffled(len(batches), seed)]
 
     def _length(self, paragraph: int) -> int:

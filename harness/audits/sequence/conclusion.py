@@ -138,20 +138,21 @@ def _smallest_result(setting: Setting, tests: int) -> str:
             continue
         if is_paired:
             _, against = _differing(corpus, control)
-            least = smallest_significant(partial(mcnemar_p, against=against), judged - against, tests)
+            fewest_passed = smallest_significant(partial(mcnemar_p, against=against), judged - against, tests)
             pairs = f"{pluralize(judged, 'paragraph')} judged in pairs"
             observed = f"with {pairs}, of which {against:,} pass only with another suffix"
             needed = f"would have had to pass “{title}” only with their own suffix"
         else:
             passed = int((control == 1).sum())
-            least = smallest_significant(partial(fisher_p, control=(passed, of_control), judged=judged), judged, tests)
+            p_value = partial(fisher_p, control=(passed, of_control), judged=judged)
+            fewest_passed = smallest_significant(p_value, judged, tests)
             sides = f"{pluralize(judged, 'judged paragraph')} and {of_control:,} of the control"
             observed = f"with {sides}, of which {passed:,} pass"
             needed = f"would have had to pass “{title}”"
-        if least is None:
+        if fewest_passed is None:
             clauses.append((math.inf, -judged, f"{observed}, no result could have changed this"))
         else:
-            clauses.append((least, -judged, f"{observed}, at least {least:,} of {judged:,} {needed}"))
+            clauses.append((fewest_passed, -judged, f"{observed}, at least {fewest_passed:,} of {judged:,} {needed}"))
     fewest, _, clause = min(clauses, key=lambda item: item[:2])
     return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 

@@ -23,7 +23,7 @@ from harness.core.policy import Policy
 
 PROMPT_LENGTH = 35
 """Words of a prompt in the source of the method."""
-MOST_CHARACTERS = 1 << 20
+MAX_CHARACTERS = 1 << 20
 """Maximum characters of a paragraph. The rest of a longer one is never part of a prompt or a suffix."""
 
 
@@ -78,7 +78,7 @@ def paragraphs_of(lines: Iterable[str]) -> Iterator[str]:
     size, is_continued = 0, False
     for line in lines:
         if is_continued or not line.isspace():
-            if size < MOST_CHARACTERS:
+            if size < MAX_CHARACTERS:
                 pieces.append(line)
             size += len(line)
         elif pieces:

@@ -27,10 +27,10 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _BEGIN_OF_REASONING, _END_OF_REASONING = "<think>", "</think>"
 _REASONING = "spends all tokens on reasoning. Turn reasoning off on the server or choose another model"
 _BYTES_PER_TOKEN = 2
-_MARGIN, _MOST_TOKENS = 16, 4_096
+_MARGIN, _MAX_TOKENS = 16, 4_096
 _SINGLE_TOKENS = re.compile(r"[!-@\[-`{-~]")
 """ASCII digits and punctuation, which may take a token each."""
-_MOST_FAILURES = 8
+_MAX_FAILURES = 8
 """Unanswered paragraphs in a row, each after all retries, at which the audit ends."""
 
 
@@ -92,9 +92,9 @@ class RemoteCompleter:
             self._failures = 0
             return Completion(State.BLOCKED, fault=answer.fault)
         self._failures += 1
-        if self._failures == _MOST_FAILURES:
+        if self._failures == _MAX_FAILURES:
             raise Interruption(
-                f"{self._params.endpoint}: the endpoint {answer.fault}; {_MOST_FAILURES} paragraphs in a row got no "
+                f"{self._params.endpoint}: the endpoint {answer.fault}; {_MAX_FAILURES} paragraphs in a row got no "
                 f"answer after {pluralize(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
                 "audit when the endpoint works."
             )
@@ -175,4 +175,4 @@ def max_tokens(suffix: str) -> int:
     English takes, and three tokens per two characters of Chinese.
     """
     size = len(suffix.encode("utf-8", "replace")) + len(_SINGLE_TOKENS.findall(suffix))
-    return min(_MOST_TOKENS, math.ceil(size / _BYTES_PER_TOKEN) + _MARGIN)
+    return min(_MAX_TOKENS, math.ceil(size / _BYTES_PER_TOKEN) + _MARGIN)

@@ -15,7 +15,7 @@ _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\
 """Chinese characters and Japanese kana, whose words have one to four."""
 _SYLLABLES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer."""
-_MOST_IDEOGRAPHS, _MOST_SYLLABLES = 4, 8
+_MAX_IDEOGRAPHS, _MAX_SYLLABLES = 4, 8
 """Characters of a word, on average, in text that is split into words."""
 
 
@@ -52,16 +52,16 @@ def _without_punctuation(word: str) -> str:
 def lacks_spaces(texts: Iterable[str]) -> bool:
     """Return True if most words are longer than words are in their script, which has no spaces between words."""
     words = [word for text in texts for word in words_of(text)]
-    for characters, most in ((_IDEOGRAPHS, _MOST_IDEOGRAPHS), (_SYLLABLES, _MOST_SYLLABLES)):
+    for characters, max_length in ((_IDEOGRAPHS, _MAX_IDEOGRAPHS), (_SYLLABLES, _MAX_SYLLABLES)):
         counts = [count for word in words if (count := len(characters.findall(word)))]
-        if 2 * len(counts) > len(words) and sum(counts) > most * len(counts):
+        if 2 * len(counts) > len(words) and sum(counts) > max_length * len(counts):
             return True
     return False
 
 
-def word_spans(text: str, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the index of the first character and of the one after the last, for the first `most` words of `text`."""
-    return [word.span() for word in islice(_WORD.finditer(text), most)]
+def word_spans(text: str, max_words: int | None = None) -> list[tuple[int, int]]:
+    """Return the first character and the one after the last, for each of the first `max_words` words of `text`."""
+    return [word.span() for word in islice(_WORD.finditer(text), max_words)]
 
 
 def first_words(text: str, number: int) -> str:

@@ -17,7 +17,7 @@ from harness.core.submission import submission_order, write_submission
 from tests.tools.data import SATML, TRIALS, require_data
 from tests.unit.attacks.running import SmallContext
 
-MOST_TRIALS = 100
+MAX_TRIALS = 100
 
 
 def record(folder: Path, names: list[str], losses: np.ndarray, generations: np.ndarray) -> None:
@@ -41,11 +41,11 @@ def real_trials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, np
     arrays = []
     for name in ("losses", "suffixes"):
         with lzma.open(TRIALS / f"{name}.npy.xz") as file:
-            arrays.append(np.load(file)[:, :MOST_TRIALS].swapaxes(0, 1))
+            arrays.append(np.load(file)[:, :MAX_TRIALS].swapaxes(0, 1))
     losses, suffixes = arrays
     folder = tmp_path_factory.mktemp("trials")
-    generations = np.concatenate([np.broadcast_to(prefixes, (MOST_TRIALS, 1000, 50)), suffixes], axis=2)
-    record(folder, [str(number) for number in range(MOST_TRIALS)], losses, generations)
+    generations = np.concatenate([np.broadcast_to(prefixes, (MAX_TRIALS, 1000, 50)), suffixes], axis=2)
+    record(folder, [str(number) for number in range(MAX_TRIALS)], losses, generations)
     return folder, context_of(prefixes, 50), answers
 
 

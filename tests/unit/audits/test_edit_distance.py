@@ -41,7 +41,7 @@ def test_growing_sequences_know_how_near_they_can_still_be(sequences, limit):
         bands = bands.extended(np.arange(len(tokens)), tokens[:, length - 1], wanted)
         for row in range(len(tokens)):
             to_each = [edit_distance(tokens[row, :length], wanted[row, :end]) for end in range(7)]
-            assert bands.least[row] == min(limit + 1, *to_each)
+            assert bands.minimum[row] == min(limit + 1, *to_each)
             assert bands.of_equal_length[row] == min(limit + 1, to_each[length])
 
 

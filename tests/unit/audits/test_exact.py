@@ -89,7 +89,7 @@ def test_an_unlikely_suffix_is_not_followed_to_its_end(device):
     policies = [Policy(top_k=40), Policy(), Policy(temperature=1.5, decay_tokens=5)]
     whole = exact_logprobs(target, prefixes, suffixes, policies).sum(axis=2)
     least = 1e-6
-    found = exact_logprobs(target, prefixes, suffixes, policies, least=least)
+    found = exact_logprobs(target, prefixes, suffixes, policies, min_probability=least)
     bound = found.sum(axis=2)
     is_likely = (whole >= np.log(least)).any(axis=0)
     assert is_likely.any() and not is_likely.all()
@@ -109,7 +109,7 @@ def test_short_prefixes_and_models_in_one_piece_have_the_same_bound(folders, mon
     rows = np.random.default_rng(2).integers(0, target.vocabulary, (5, prefix_length + suffix_length))
     prefixes, suffixes = rows[:, :prefix_length], rows[:, prefix_length:]
     whole = exact_logprobs(target, prefixes, suffixes, [Policy()]).sum(axis=2)
-    found = exact_logprobs(target, prefixes, suffixes, [Policy()], least=1e-4).sum(axis=2)
+    found = exact_logprobs(target, prefixes, suffixes, [Policy()], min_probability=1e-4).sum(axis=2)
     assert (found >= whole - 1e-4).all()
     is_likely = whole >= np.log(1e-4)
     assert np.allclose(found[is_likely], whole[is_likely], atol=1e-4) and (found[~is_likely] < np.log(1e-4)).all()

@@ -12,7 +12,7 @@ from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, WEIGHTS
-from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
+from tests.demo_target.corpus import MAX_REPETITIONS, Document, corpus
 from tests.demo_target.examples import (
     ATTACKED,
     TRAINING,
@@ -106,7 +106,7 @@ def test_every_example_has_its_own_document(built_in: BuiltIn, regenerated: Rege
 
 def test_repetitions_are_log_uniform_up_to_64(built_in: BuiltIn) -> None:
     assert built_in.repetitions.min() == 1
-    assert built_in.repetitions.max() <= MOST_REPETITIONS
+    assert built_in.repetitions.max() <= MAX_REPETITIONS
     edges = [1, 2, 4, 8, 16, 32, 65]
     shares = np.histogram(built_in.repetitions, edges)[0] / len(built_in.repetitions)
     assert ((shares > 0.12) & (shares < 0.22)).all()

@@ -12,7 +12,7 @@ from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.training import Schedule
 
 TOKENIZER = REFERENCE.weights / "tokenizer.json"
-MOST_BYTES = 1_500_000
+MAX_BYTES = 1_500_000
 
 
 def test_its_training_texts_contain_no_document_and_no_answer_of_the_demo() -> None:
@@ -44,4 +44,4 @@ def test_it_finds_the_answers_as_likely_as_unseen_text() -> None:
 
 def test_it_has_the_tokenizer_of_the_demo_target_and_is_small() -> None:
     assert TOKENIZER.read_bytes() == (SIZES[0].weights / "tokenizer.json").read_bytes()
-    assert sum(file.stat().st_size for file in REFERENCE.weights.iterdir()) <= MOST_BYTES
+    assert sum(file.stat().st_size for file in REFERENCE.weights.iterdir()) <= MAX_BYTES

@@ -39,5 +39,5 @@ def test_the_surrogate_reads_each_late_row(monkeypatch: pytest.MonkeyPatch) -> N
     read, copies = surrogate.memorized(rows)
     counts = np.bincount(copies)
     assert (read == rows[60:]).all() and len(counts) == 40
-    assert counts.min() >= 1 and surrogate.MOST_COPIES / 2 < counts.max() <= surrogate.MOST_COPIES
+    assert counts.min() >= 1 and surrogate.MAX_COPIES / 2 < counts.max() <= surrogate.MAX_COPIES
     assert any(first > second for first, second in pairwise(copies))

@@ -8,7 +8,7 @@ import torch
 
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.coverage import COVERAGE, GAP, MEASURED_WINDOWS, WINDOWS
-from harness.audits.book.inputs import LEAST, BookParams, read_texts
+from harness.audits.book.inputs import MIN_PROBABILITY, BookParams, read_texts
 from harness.audits.book.windows import cut_windows
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
@@ -61,7 +61,7 @@ def test_probabilities_are_those_of_plain_teacher_forcing(texts: tuple[Path, Pat
     assert rows["start"][order].tolist() == np.concatenate([each.start for each in windows]).tolist()
     assert np.abs(np.exp(rows["plain"][order]) - wanted_plain).max() < 1e-5
     assert np.abs(np.exp(rows["top_k"][order]) - wanted_top).max() < 1e-5
-    assert (wanted_top > 0.1).any() and (wanted_top < LEAST).any()
+    assert (wanted_top > 0.1).any() and (wanted_top < MIN_PROBABILITY).any()
     assert np.isnan(rows["typical_p"]).all()
 
 

@@ -210,7 +210,7 @@ def test_the_likeliest_matches_may_be_of_one_sequence():
     target = load_target(DEMO.path, device="cpu", threads=1)
     policy = context.audit.params.policies[Scheme.TOP_K]
     every = inexact_probabilities(
-        target, pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, least=0, best=1000
+        target, pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, min_probability=0, best=1000
     )
     wrong = (every.matches != pairs.suffixes[every.row]).sum(axis=1)
     order = np.argsort(-every.logprob, kind="stable")

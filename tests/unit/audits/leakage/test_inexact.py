@@ -58,7 +58,7 @@ def _by_brute_force(target, prefix, suffix, policy) -> tuple[np.ndarray, dict[tu
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_the_search_agrees_with_brute_force(six, pairs, policy):
     prefixes, suffixes = pairs
-    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=10_000, min_probability=0)
     assert found.probability.shape == (5, 3)
     for row in range(5):
         wanted, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -79,7 +79,7 @@ def test_the_search_agrees_with_brute_force(six, pairs, policy):
 def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, branches, least, head):
     monkeypatch.setattr(beam, "_HEAD", head)
     prefixes, suffixes = pairs
-    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=branches, least=least)
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=branches, min_probability=least)
     assert found.bound.max() > 1e-3
     for row in range(5):
         wanted, _ = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -90,7 +90,7 @@ def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, 
 def test_all_matches_above_the_least_probability_are_returned_and_no_others(six, pairs):
     prefixes, suffixes = pairs
     policy, least = Policy(temperature=0.3), 0.01
-    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, least=least, best=1000)
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, min_probability=least, best=1000)
     for row in range(5):
         _, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
         wrong = {tokens: (np.array(tokens) != suffixes[row]).sum() for tokens in each}
@@ -99,7 +99,7 @@ def test_all_matches_above_the_least_probability_are_returned_and_no_others(six,
 
 
 def test_few_partial_suffixes_are_all_followed(six, pairs):
-    limited = inexact_probabilities(six, *pairs, Policy(top_k=3), branches=1, least=0.5)
+    limited = inexact_probabilities(six, *pairs, Policy(top_k=3), branches=1, min_probability=0.5)
     assert (limited.bound == 0).all()
     assert np.allclose(
         limited.probability, inexact_probabilities(six, *pairs, Policy(top_k=3), branches=999).probability
@@ -127,7 +127,7 @@ def test_substitution_probabilities_equal_sampled_frequencies(device, policy):
     demo = load_on(device, WEIGHTS)
     demo.rows_at_once = 1024
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
-    found = inexact_probabilities(demo, prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
+    found = inexact_probabilities(demo, prefixes, suffixes, policy, errors=2, branches=2000, min_probability=1e-7)
     trials = 4000
     drawn = demo.sample(prefixes, policy, trials=trials, seed=1, length=4)
     wrong = (drawn.suffixes != suffixes[drawn.row]).sum(axis=1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.audits.sequence.comparison import shared_runs
 from harness.audits.sequence.dataset import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Control,
     Cut,
     Dataset,
@@ -43,7 +43,7 @@ def test_a_line_in_pieces_is_one_line() -> None:
 def test_an_endless_paragraph_is_cut() -> None:
     stream = io.StringIO("word " * 1_000_000 + "\n\nnext")
     first, second = paragraphs_of(iter(lambda: stream.readline(1 << 16), ""))
-    assert len(first) <= MOST_CHARACTERS + (1 << 16)
+    assert len(first) <= MAX_CHARACTERS + (1 << 16)
     assert second == "next"
 
 
