@@ -31,7 +31,8 @@ DISCOVERABLE = {
     for probability in (0.1, 0.5, 0.9)
 }
 """The (n, p)-discoverable extraction rate for each p (Hayes et al. 2024)."""
-DISCOVERABLE_SECTIONS = grouped("discoverable", "(n, p)-discoverable, {what}", *DISCOVERABLE.values())
+_RATES = tuple(DISCOVERABLE.values())
+DISCOVERABLE_SECTIONS = grouped("discoverable", "(n, p)-discoverable, {what}", *_RATES, charted=_RATES)
 _ROUNDING = 1e-12
 """Difference below which two shares of the same number of sequences are equal."""
 

@@ -24,6 +24,8 @@ Part = str | Callable[[MeasureRow], str]
 """
 _MAX_COLUMNS = 4
 """The values of a parameter that a table shows as columns, and a chart as bars."""
+_WIDE_RANGE = 1_000
+"""The ratio of the largest and the smallest value of a parameter from which an axis is logarithmic."""
 _MAX_MARKERS = 25
 """The points of the longest line whose points are marked."""
 
@@ -54,14 +56,10 @@ def section(
     return Section(draw, name, title, measures, only or {}, options)
 
 
-def grouped(
-    name: str, title: str, *measures: Selected, only: Mapping[str, str] | None = None
-) -> tuple[Section, Section]:
-    """Return a table of all values of some measures, and a chart of those of the last one."""
-    last = measures[-1]
-    return section(grouped_table, name, title, *measures, only=only), section(
-        grouped_chart, name, title, last, only=only
-    )
+def grouped(name: str, title: str, *measures: Selected, charted: Sequence[Selected] = ()) -> tuple[Section, Section]:
+    """Return a table of all values of some measures, and a chart of those `charted`, by default the last one."""
+    drawn = charted or measures[-1:]
+    return section(grouped_table, name, title, *measures), section(grouped_chart, name, title, *drawn)
 
 
 def draw_sections(
@@ -214,16 +212,21 @@ def grouped_table(name: str, title: str, rows: Sequence[MeasureRow]) -> FoundTab
 
 
 def grouped_chart(name: str, title: str, rows: Sequence[MeasureRow]) -> Chart:
-    """Return the rows of one measure as lines over its parameter, or as bars if it has few values."""
-    measure, *parts = rows[0].measure, *_differing(rows)
+    """Return measured rows as lines over their parameter, or as bars if it has few values."""
+    parts = _differing(rows)
 
     def rest(row: MeasureRow) -> str:
-        return ", ".join(filter(None, (part_of(row, part, rows) for part in parts))) or measure.label()
+        return ", ".join(filter(None, (part_of(row, part, rows) for part in parts))) or row.measure.label()
 
-    if len({row.at for row in rows}) > _MAX_COLUMNS:
-        return lines_of(name, title, rows, x_label=measure.at_name, y_label=measure.label(), series=rest)
-    label = "at" if rows[0].at is not None else parts.pop() if parts else "measure"
-    return bars_of(name, title, rows, y_label=measure.label(), label=label, group=rest)
+    y_label, places = rows[0].measure.label(), {row.at for row in rows if row.at is not None}
+    if len({row.measure for row in rows}) > 1:
+        parts, y_label = [*parts, "measure"], "share"
+    if len(places) > _MAX_COLUMNS:
+        is_wide = min(places) > 0 and max(places) >= _WIDE_RANGE * min(places)
+        x_label = rows[0].measure.at_name
+        return lines_of(name, title, rows, x_label=x_label, y_label=y_label, series=rest, is_x_logarithmic=is_wide)
+    label = "at" if places else parts.pop() if parts else "measure"
+    return bars_of(name, title, rows, y_label=y_label, label=label, group=rest)
 
 
 def _differing(rows: Sequence[MeasureRow]) -> list[str]:

@@ -4,7 +4,17 @@ import json
 
 import numpy as np
 
-from harness.audits.report import bars_of, key_figure, lines_of, measure_table, table_of, wide_table
+from harness.audits.report import (
+    bars_of,
+    draw_sections,
+    grouped,
+    key_figure,
+    lines_of,
+    measure_table,
+    table_of,
+    wide_table,
+)
+from harness.core.findings import BarChart, LineChart
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.text import json_value
 
@@ -63,3 +73,18 @@ def test_measured_values_become_charts() -> None:
         ("text", [10, 1000], False),
         ("control", [10, 1000], True),
     ]
+
+
+def test_values_are_grouped_by_what_differs_among_them() -> None:
+    table, chart = grouped("g", "Of {what}", MEAN, OVER, charted=(OVER,))
+    (of_rows,), (bars,) = draw_sections(MEASURED, [table, chart], what="demo")
+    assert list(of_rows.columns) == ["side", "mean ESP", "low", "high", "ESP > 1/10", "ESP > 1/1,000", "number"]
+    assert isinstance(bars, BarChart) and (bars.title, bars.labels) == ("Of demo", ["10", "1,000"])
+    rates = [OVER, Measure("other", "other share", "another share", at_name="queries")]
+    numbers = (1, 10, 100, 1_000, 1_000_000)
+    rows = [MeasureRow(rate, Estimate(1 / number), "demo", at=number) for rate in rates for number in numbers]
+    (by_number,), (lines,) = draw_sections(rows, grouped("g", "G", *rates, charted=rates))
+    assert by_number.columns["queries"] == list(numbers) and "number" not in by_number.columns
+    assert isinstance(lines, LineChart) and lines.is_x_logarithmic
+    assert [line.name for line in lines.series] == ["ESP > 1/X", "other share"]
+    assert draw_sections([], [table, chart]) == ([], [])
