@@ -94,21 +94,30 @@ def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]
 
 def split_into_frames(table: Table, columns: Mapping[str, Any]) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield validated columns as the arrays of one frame after the other."""
-    rows = len(columns[table.columns[0].name])
-    encoded = {
-        column.name: [text.encode() for text in columns[column.name]]
-        for column in table.columns
-        if column.kind is Kind.TEXT
-    }
+    rows, text_columns = (
+        len(columns[table.columns[0].name]),
+        [entry for entry in table.columns if entry.kind is Kind.TEXT],
+    )
+    texts = {entry.name: [text.encode() for text in columns[entry.name]] for entry in text_columns}
+    lengths = {name: np.array([len(text) for text in encoded], np.int64) for name, encoded in texts.items()}
+    vectors = [columns[entry.name] for entry in table.columns if entry.kind in (Kind.REALS, Kind.TOKENS)]
+    fixed = 8 * len(table.columns) + sum(int(array.shape[1]) * int(array.itemsize) for array in vectors)
     first = 0
     while first < rows:
-        stop = _end_of_frame(table, columns, encoded, first, rows)
-        yield {
-            name: array
-            for column in table.columns
-            for name, array in _frame_arrays(column, columns, encoded, slice(first, stop)).items()
-        }
-        first = stop
+        # In a frame every text takes as much space as the longest one.
+        widths = np.full(min(_ROWS_PER_FRAME, rows - first), fixed)
+        for sizes in lengths.values():
+            widths += np.maximum.accumulate(sizes[first : first + len(widths)])
+        fitting = np.searchsorted(widths * np.arange(1, len(widths) + 1), _BYTES_PER_FRAME, side="right")
+        frame = slice(first, first + max(1, int(fitting)))
+        arrays = {entry.name: columns[entry.name][frame] for entry in table.columns if entry.kind is not Kind.TEXT}
+        for entry in text_columns:
+            # numpy pads the texts with zeros to the longest one, at least one byte.
+            padded = np.array(texts[entry.name][frame], np.bytes_)
+            arrays[entry.name] = padded.view(np.uint8).reshape(len(padded), -1)
+            arrays[_length_name(entry)] = lengths[entry.name][frame]
+        yield arrays
+        first = frame.stop
 
 
 def columns_from_frame(table: Table, arrays: Mapping[str, NDArray[Any]], rows: int) -> dict[str, Any]:
@@ -171,40 +180,6 @@ def _validate_column(table: Table, column: Column, values: Any) -> Any:
     if array.ndim != _DIMENSIONS[column.kind]:
         raise HarnessError(f"{where}: expected {_DIMENSIONS[column.kind]} dimensions, found {list(array.shape)}.")
     return array
-
-
-def _end_of_frame(
-    table: Table, columns: Mapping[str, Any], encoded: Mapping[str, list[bytes]], first: int, rows: int
-) -> int:
-    """Return the row after the last one of the frame that begins at `first`.
-
-    In a frame every text takes as much space as the longest one.
-    """
-    vectors = [columns[entry.name] for entry in table.columns if entry.kind in (Kind.REALS, Kind.TOKENS)]
-    fixed = 8 * len(table.columns) + sum(int(array.shape[1]) * int(array.itemsize) for array in vectors)
-    if not encoded:
-        return min(rows, first + max(1, min(_ROWS_PER_FRAME, _BYTES_PER_FRAME // fixed)))
-    longest = dict.fromkeys(encoded, 0)
-    stop = first
-    while stop < min(rows, first + _ROWS_PER_FRAME):
-        longest = {name: max(size, len(encoded[name][stop])) for name, size in longest.items()}
-        if stop > first and (fixed + sum(longest.values())) * (stop + 1 - first) > _BYTES_PER_FRAME:
-            break
-        stop += 1
-    return stop
-
-
-def _frame_arrays(
-    column: Column, columns: Mapping[str, Any], encoded: Mapping[str, list[bytes]], rows: slice
-) -> dict[str, NDArray[Any]]:
-    if column.kind is not Kind.TEXT:
-        return {column.name: columns[column.name][rows]}
-    texts = encoded[column.name][rows]
-    lengths = np.array([len(text) for text in texts], np.int64)
-    padded = np.zeros((len(texts), int(lengths.max(initial=0))), np.uint8)
-    for index, text in enumerate(texts):
-        padded[index, : len(text)] = np.frombuffer(text, np.uint8)
-    return {column.name: padded, _length_name(column): lengths}
 
 
 def _decode_texts(padded: NDArray[Any], lengths: NDArray[Any]) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -185,45 +185,31 @@ def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULT
 
 def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
-    with file_errors(path), open_regular(path) as file:
-        yield from _parts_of(file, path.name, rules)
-
-
-def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     longest = longest_line(rules.suffix_length)
-    header = file.readline(longest)
-    if (fault := header_fault(header)) is not None:
-        yield SubmissionFault(name, 1, fault)
-    if b"\0" in header or (len(header) == longest and not header.endswith(b"\n")):
-        return
-    line_end = b"\r\n" if header.endswith(b"\r\n") else b"\n"
-    line, unread = 2, b""
-    while True:
-        data = file.read(_BLOCK_BYTES)
-        at_end = not data
-        unread += data
-        if at_end and unread:
-            unread = unread.removesuffix(b"\r") + line_end
-        whole = unread.rfind(b"\n") + 1
-        block, unread = unread[:whole], unread[whole:]
-        yield from _parts_of_block(block, name, line, rules, line_end)
-        line += block.count(b"\n")
-        # A row beyond the cap was already reported with its block.
-        if at_end or b"\0" in block or line - 2 > rules.row_cap:
-            return
-        if len(unread) > longest or b"\0" in unread:
-            yield SubmissionFault(name, line, str(line_fault(unread, rules, line_end)))
-            return
+    with file_errors(path), open_regular(path) as file:
+        block = rest = file.readline(longest)
+        if (fault := header_fault(block)) is not None:
+            yield SubmissionFault(path.name, 1, fault)
+        line, line_end = 2, b"\r\n" if block.endswith(b"\r\n") else b"\n"
+        # What follows binary content, an endless line or one row too many is not read.
+        while b"\0" not in block and len(rest.removesuffix(b"\n")) < longest and line - 2 <= rules.row_cap:
+            block = file.read(_BLOCK_BYTES)
+            rest = file.readline(longest)
+            block += rest
+            if not block:
+                return
+            if not block.endswith(b"\n"):
+                block = block.removesuffix(b"\r") + line_end
+            lines = block[:-1].split(b"\n")
+            yield from _parts_of_block(lines, path.name, line, rules, line_end)
+            line += len(lines)
 
 
 def _parts_of_block(
-    block: bytes, name: str, first_line: int, rules: SubmissionRules, line_end: bytes
+    lines: list[bytes], name: str, first_line: int, rules: SubmissionRules, line_end: bytes
 ) -> Iterator[SubmissionRows | SubmissionFault]:
-    """Yield the rows or the faults of complete lines, the first of which is line `first_line`."""
-    if not block:
-        return
+    """Yield the rows or the faults of lines without their LF, the first of which is line `first_line`."""
     room = rules.row_cap - (first_line - 2)
-    lines = block[:-1].split(b"\n")
     longest, pattern = longest_line(rules.suffix_length), row_pattern(rules.suffix_length, line_end)
     rows = [line for line in lines[:room] if len(line) < longest and pattern.fullmatch(line)]
     cells = b",".join(rows).translate(None, b'"[] \r')

@@ -40,14 +40,6 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def duration_text(seconds: float) -> str:
-    """Return a duration as `parse_duration` reads it: 24h, 1h30m, 7.5s."""
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((f"{hours:.0f}", "h"), (f"{minutes:.0f}", "m"), (f"{rest:.6f}".rstrip("0").rstrip("."), "s"))
-    return "".join(number + unit for number, unit in parts if number != "0") or "0s"
-
-
 def format_duration(seconds: float) -> str:
     """Return a duration as hours, minutes and seconds: 0:07, 12:34, 23:59:59. A value that is not finite is a dash."""
     if not math.isfinite(seconds):

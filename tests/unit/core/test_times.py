@@ -9,7 +9,6 @@ from harness.core.errors import HarnessError
 from harness.core.times import (
     date_and_time,
     day_and_time,
-    duration_text,
     format_duration,
     moment_text,
     parse_duration,
@@ -51,14 +50,6 @@ def test_an_impossible_timestamp_is_a_dash(at: float) -> None:
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), float("-inf")])
 def test_an_infinite_duration_is_a_dash(seconds: float) -> None:
     assert format_duration(seconds) == "–"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(86400.0, "24h"), (5400.0, "1h30m"), (3601.0, "1h1s"), (7.5, "7.5s"), (1e7, "2777h46m40s"), (0.25, "0.25s")],
-)
-def test_a_duration_as_text_is_read_back(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text and parse_duration(text) == seconds
 
 
 def test_a_date_alone_ends_when_it_is_over_everywhere_on_earth() -> None:
