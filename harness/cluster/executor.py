@@ -265,9 +265,7 @@ class RayExecutor:
             task.words, task.share = content
         elif kind == "file":
             task.words = "copying its record"
-            task.received.begin_file(content)
-        elif kind == "bytes":
-            task.received.add_bytes(content)
+            task.received.add(*content)
         elif kind == "end":
             task.received.store(content)
             stored = self._stored.setdefault(str(task.node), [])

@@ -1,15 +1,16 @@
 """Runs on a node: the node executes a shipment, and the driver checks, scores and stores the record."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from harness.cluster.shipment import CHUNK_BYTES, ContentStore, Shipment, bound_to_node
+from harness.cluster.shipment import Content, ContentStore, Shipment, bound_to_node
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import (
@@ -36,8 +37,8 @@ _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json
 Message = tuple[str, Any]
 """A message of a node: its kind and its content.
 
-`status`: (words, share of the work or None). `file`: the relative name of a file, whose bytes follow in `bytes`
-messages. `end`: the SHA-256 of each file, by name.
+`status`: (words, share of the work or None). `file`: (relative name, some of the bytes of the file), in order.
+`end`: the SHA-256 of each file, by name.
 """
 _STATUS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
@@ -54,19 +55,13 @@ class ReceivedRecord:
         self._folder = RunFolder(state_home() / "arriving" / spec.id)
         remove_tree(self._folder.path)
         self._folder.code.mkdir(parents=True, mode=0o700)
-        self._open: IO[bytes] | None = None
 
-    def begin_file(self, name: str) -> None:
-        """Take the following bytes as those of the file `name`. Raises HarnessError if a run has no such file."""
-        self._close()
+    def add(self, name: str, chunk: bytes) -> None:
+        """Append to the file `name`. Raises HarnessError if a run has no such file."""
         if name not in (*_FILES, f"code/{self._spec.attack.file}"):
             raise HarnessError(f"{self._spec.id}: the node sent {name!r}, an unexpected file.")
-        self._open = (self._folder.path / name).open("wb")
-
-    def add_bytes(self, chunk: bytes) -> None:
-        """Append to the file that was begun last."""
-        assert self._open is not None
-        self._open.write(chunk)
+        with (self._folder.path / name).open("ab") as file:
+            file.write(chunk)
 
     def store(self, hashes: dict[str, str]) -> None:
         """Check the files, score the run, and put it into the store, where it appears at once and complete.
@@ -74,7 +69,6 @@ class ReceivedRecord:
         Raises HarnessError if a file is damaged or missing, if the node ran something else than was planned, or if the
         store has a run of this id that is alive.
         """
-        self._close()
         for name, sha256 in hashes.items():
             file = self._folder.path / name
             if not file.is_file() or file_sha256(file) != sha256:
@@ -105,13 +99,7 @@ class ReceivedRecord:
 
     def discard(self) -> None:
         """Delete what has arrived so far."""
-        self._close()
         _remove(self._folder.path)
-
-    def _close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
     def _stored_spec(self) -> AttackSpec:
         """Return the planned spec with the device, versions and hardware of the node."""
@@ -241,10 +229,9 @@ def _record(folder: RunFolder) -> Iterator[Message]:
         if file.is_file():
             name = file.relative_to(folder.path).as_posix()
             hashes[name] = file_sha256(file)
-            yield "file", name
-            with file.open("rb") as stream:
-                while chunk := stream.read(CHUNK_BYTES):
-                    yield "bytes", chunk
+            # An empty file has no chunk.
+            for chunk in itertools.chain([b""], Content(path=file).chunks()):
+                yield "file", (name, chunk)
     yield "end", hashes
 
 

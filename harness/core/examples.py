@@ -182,27 +182,15 @@ def _training_rows(round_: Round) -> Training | None:
 
 def _fold(round_: Round) -> tuple[Training, Training]:
     """Return the training examples in the fold of the round, and the others."""
-    return _fold_as_read(_RoundAsRead(round_))
-
-
-class _RoundAsRead:
-    """A round that equals another one if the fields of both and the state of their files are the same."""
-
-    def __init__(self, round_: Round) -> None:
-        self.round = round_
-        versions = (file_version(file) if file.exists() else None for file in round_.files)
-        self._key = (round_.model_dump_json(), *versions)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RoundAsRead) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    versions = tuple(file_version(file) if file.exists() else None for file in round_.files)
+    return _fold_as_read(round_.model_dump_json(), versions)
 
 
 @lru_cache(maxsize=4)  # computing the clusters of the training rows takes seconds
-def _fold_as_read(read: _RoundAsRead) -> tuple[Training, Training]:
-    training, fold = _whole_training(read.round), read.round.fold
+def _fold_as_read(fields: str, _versions: tuple[object, ...]) -> tuple[Training, Training]:
+    """Return both parts of the training examples of the round with these fields, whose files have these versions."""
+    round_ = Round.model_validate_json(fields)
+    training, fold = _whole_training(round_), round_.fold
     assert training is not None and fold is not None
     fold_of_row = folds_by_cluster(training.clusters, fold.folds)
     return (

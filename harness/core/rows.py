@@ -94,10 +94,8 @@ def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]
 
 def split_into_frames(table: Table, columns: Mapping[str, Any]) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield validated columns as the arrays of one frame after the other."""
-    rows, text_columns = (
-        len(columns[table.columns[0].name]),
-        [entry for entry in table.columns if entry.kind is Kind.TEXT],
-    )
+    rows = len(columns[table.columns[0].name])
+    text_columns = [entry for entry in table.columns if entry.kind is Kind.TEXT]
     texts = {entry.name: [text.encode() for text in columns[entry.name]] for entry in text_columns}
     lengths = {name: np.array([len(text) for text in encoded], np.int64) for name, encoded in texts.items()}
     vectors = [columns[entry.name] for entry in table.columns if entry.kind in (Kind.REALS, Kind.TOKENS)]

@@ -49,7 +49,7 @@ def submission_from(spec: AttackSpec, guesses: Guesses, *, is_final: bool = Fals
         ordered = replace(guesses, score=-np.arange(len(guesses), dtype=np.float64))
     else:
         per_example = spec.attack.guesses_per_example
-        order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example, row_cap=None)
+        order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example)
         ordered = guesses.part(order)
     first = ordered.part(slice(0, spec.round.row_cap))
     return Submission(first, len(ordered) - len(first))

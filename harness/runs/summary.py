@@ -6,7 +6,7 @@ import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -255,31 +255,16 @@ def matching_summaries(
             yield summary
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """The part of a summary that is read from run.db; the defaults are those of a run without a store."""
-
-    events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    spent: float = 0.0
-    points: tuple[Point, ...] = ()
-    stages: tuple[StageWork, ...] = ()
-    step: str = ""
-    guesses: int = 0
-    figures: dict[str, float | None] = field(default_factory=dict)
-
-
 def _read_summary(folder: RunFolder) -> RunSummary:
     spec, is_alive = folder.spec(), folder.is_alive
-    stored = _read_store(folder, spec, is_running=is_alive)
-    phase, worker = stored.events.get("phase"), stored.events.get("worker", {})
+    stored, events = _read_store(folder, spec, is_running=is_alive)
+    phase, worker = events.get("phase"), events.get("worker", {})
     status = _status(folder, phase, is_alive=is_alive)
-    eta = None if status.is_over else eta_of(stored.stages)
+    eta = None if status.is_over else eta_of(stored["stages"])
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    facts: dict[str, Any] = {} if wait is None else wait.summary
+    facts = stored | ({} if wait is None else wait.summary)
     if eta is not None:
         facts |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
-    if stored.points:
-        facts |= {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
     if status.is_over and status is not Status.LOST:
         facts |= _scorecard(folder)
     return RunSummary(
@@ -290,24 +275,17 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         **vars(spec.labels),
         target=spec.target_name,
         **facts,
-        figures=stored.figures,
-        guesses=stored.guesses,
-        elapsed_s=round(stored.spent, 3),
         budget_s=spec.budget,
-        progress=progress_of(stored.stages),
         created_at=spec.created_at,
         directory=str(folder.path),
         submission=str(folder.submission) if folder.submission.exists() else None,
-        device=stored.events.get("device", {}).get("device"),
+        device=events.get("device", {}).get("device"),
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
         network=spec.network,
         note=read_start(folder.note).decode().strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
         parent=spec.parent,
-        trend=_trend(stored.points, stored.spent),
-        stages=stored.stages,
-        step=stored.step,
     )
 
 
@@ -326,23 +304,26 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
     return replace(summary, directory=str(folder.path), submission=submission, tags=tags_of(folder))
 
 
-def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> _Stored:
+def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a summary that run.db gives, and the detail of the last event of each name."""
     if not folder.store.exists():
-        return _Stored()
+        return {"stages": (), "progress": None, "guesses": 0, "figures": {}, "elapsed_s": 0.0, "trend": ()}, {}
     with AuditReader(folder.store) as reader:
-        ledger = reader.last_ledger()
-        return _Stored(
-            events=reader.last_events(),
-            spent=0.0 if ledger is None else ledger.spent,
-            points=tuple(reader.sampled_points(_SAMPLED_POINTS)),
-            stages=tuple(reader.stages(is_running=is_running)),
-            step=reader.open_step() if is_running else "",
-            guesses=sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
-            figures={figure.name: figure.value for figure in reader.newest_figures()} if spec.has_figures else {},
-        )
+        events, ledger, points = reader.last_events(), reader.last_ledger(), reader.sampled_points(_SAMPLED_POINTS)
+        stages, spent = tuple(reader.stages(is_running=is_running)), 0.0 if ledger is None else ledger.spent
+        fields = {
+            "stages": stages,
+            "progress": progress_of(stages),
+            "step": reader.open_step() if is_running else "",
+            "guesses": sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
+            "figures": {figure.name: figure.value for figure in reader.newest_figures()} if spec.has_figures else {},
+            "elapsed_s": round(spent, 3),
+            "trend": _trend(points, spent),
+        }
+        return fields | ({"recall_at_cap": points[-1].recall, "rows": points[-1].rows} if points else {}), events
 
 
-def _trend(points: tuple[Point, ...], elapsed: float) -> tuple[float, ...]:
+def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:
     """Return the curve in `TREND_VALUES` steps from 0 to `elapsed` seconds; empty without points."""
     if not points:
         return ()

@@ -6,25 +6,27 @@ order in which one worker would have sent them, and the submission is the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.faults import first_fault
 from harness.core.files import remove_tree
 from harness.core.frames import Frame
 from harness.core.protocol import LEAD
 from harness.supervisor.intake import MAX_NAME, IntakeError
 
-_MAX_NUMBER = 1 << 40
 
-
-@dataclass(frozen=True)
-class _Question:
+class _Question(BaseModel):
     """A question of a worker: enter a loop, claim a batch, agree on a number, or get the stored state."""
 
-    kind: str
-    key: str
-    number: int
-    in_order: bool
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    question: Literal["enter", "claim", "agree", "state"]
+    key: str = Field(max_length=MAX_NAME)
+    number: int = Field(0, ge=0, lt=1 << 40)
+    in_order: bool = False
 
 
 class SharedBatches:
@@ -46,15 +48,13 @@ class SharedBatches:
 
     def ask(self, worker: int, frame: Frame) -> None:
         """Take the question of a worker. Raises IntakeError for one that no honest worker asks."""
-        kind, key, number = frame.fields.get("question"), frame.fields.get("key"), frame.fields.get("number", 0)
-        if worker in self._questions or kind not in ("enter", "claim", "agree", "state"):
-            raise IntakeError("an unexpected question")
-        if not isinstance(key, str) or len(key) > MAX_NAME:
-            raise IntakeError("a question with an invalid key")
-        if not isinstance(number, int) or not 0 <= number < _MAX_NUMBER:
-            raise IntakeError("a question with an invalid number")
-        self._questions[worker] = _Question(str(kind), key, number, frame.fields.get("in_order") is True)
-        if kind in ("enter", "state"):
+        if worker in self._questions:
+            raise IntakeError("a second question")
+        try:
+            asked = self._questions[worker] = _Question.model_validate(dict(frame.fields))
+        except ValidationError as error:
+            raise IntakeError(f"an invalid question ({first_fault(error)})") from None
+        if asked.question in ("enter", "state"):
             # The worker has left the loop of the batch that it had claimed.
             self.leave(worker)
 
@@ -91,11 +91,11 @@ class SharedBatches:
 
     def _answer(self, worker: int, asked: _Question) -> int | None:
         """Return the answer, or None if the worker has to wait."""
-        if asked.kind == "agree":
+        if asked.question == "agree":
             return self._agreed.setdefault(asked.key, asked.number)
-        if asked.kind == "claim":
+        if asked.question == "claim":
             return self._claim(worker, asked)
-        if asked.kind == "enter":
+        if asked.question == "enter":
             return self._enter(worker, asked.key)
         return None if self._is_work_pending() else self._write_state(worker)
 

@@ -106,7 +106,7 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
             messages = [one for one in sent if one[0] != "status"]
         planned = _seconds(plan, repeats)
         stored = _seconds(lambda: _store(ReceivedRecord(spec), messages), repeats)
-        size = sum(len(content) for kind, content in messages if kind == "bytes")
+        size = sum(len(content[1]) for kind, content in messages if kind == "file")
     return {
         "milliseconds to plan": 1e3 * planned,
         "milliseconds to store": 1e3 * stored,
@@ -117,9 +117,7 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
 def _store(received: ReceivedRecord, messages: Sequence[Message]) -> None:
     for kind, content in messages:
         if kind == "file":
-            received.begin_file(content)
-        elif kind == "bytes":
-            received.add_bytes(content)
+            received.add(*content)
         elif kind == "end":
             received.store(content)
 

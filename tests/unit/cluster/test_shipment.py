@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cluster.node import ReceivedRecord, compute_run
+from harness.cluster.node import Message, ReceivedRecord, compute_run
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -39,7 +39,7 @@ def _planned(folder: Path, *, fold: bool = False) -> PlannedRun:
     return PlannedRun(spec, attack)
 
 
-def _record(planned: PlannedRun, packer: Packer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
+def _record(planned: PlannedRun, packer: Packer, monkeypatch: pytest.MonkeyPatch) -> list[Message]:
     shipment = Shipment.model_validate_json(packer.shipment(planned).model_dump_json())
     with monkeypatch.context() as at_node:
         at_node.setenv("HARNESS_HOME", "/absent")
@@ -67,14 +67,9 @@ def test_a_run_comes_home_scored_and_complete(homes: Path, monkeypatch: pytest.M
     received = ReceivedRecord(planned.spec)
     for kind, content in messages:
         if kind == "file":
-            received.begin_file(str(content))
-        elif kind == "bytes":
-            assert isinstance(content, bytes)
-            received.add_bytes(content)
+            received.add(*content)
     assert not RunFolder.of("test-draws").path.exists()
-    (hashes,) = [content for kind, content in messages if kind == "end"]
-    assert isinstance(hashes, dict)
-    received.store(hashes)
+    received.store(messages[-1][1])
     folder = RunFolder.of("test-draws")
     summary = run_summary(folder)
     assert str(summary.status) == "finished" and summary.recall_at_cap is not None
@@ -107,8 +102,7 @@ def test_a_run_that_could_not_be_prepared_can_be_started_again(homes: Path, monk
 def _arrived(planned: PlannedRun, files: dict[str, bytes]) -> ReceivedRecord:
     received = ReceivedRecord(planned.spec)
     for name, content in files.items():
-        received.begin_file(name)
-        received.add_bytes(content)
+        received.add(name, content)
     return received
 
 
@@ -116,7 +110,7 @@ def test_a_file_that_no_run_has_is_refused(homes: Path) -> None:
     received = ReceivedRecord(_planned(homes).spec)
     for name in ("../outside", "scorecard.json", "code/other.py", "/etc/passwd"):
         with pytest.raises(HarnessError, match="unexpected file"):
-            received.begin_file(name)
+            received.add(name, b"")
 
 
 def test_a_damaged_record_is_refused(homes: Path) -> None:
