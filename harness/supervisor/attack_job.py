@@ -96,16 +96,13 @@ class AttackJob(Job[AttackSpec]):
         spec = self.spec
         return AttackRequest(
             attack_file=self.folder.code / spec.attack.file,
-            params=spec.params,
-            seed=spec.seed,
             suffix_length=spec.round.suffix_length,
             vocabulary=spec.round.vocabulary,
             guesses_per_example=spec.attack.guesses_per_example,
             target=_model_request("target", spec.target, reader, devices),
             reference=_model_request("reference", spec.reference, reader, devices),
             finish_at=finish_at,
-            done=reader.done_keys(),
-            batch_sizes=spec.batch_sizes | reader.batch_sizes(),
+            **self.shared_fields(reader),
         )
 
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:

@@ -57,15 +57,12 @@ class AuditJob(Job[AuditSpec]):
     def request(self, reader: RunReader, *, finish_at: float, devices: Sequence[Device]) -> AuditRequest:
         return AuditRequest(
             audit=self.spec.audit,
-            params=self.spec.params,
-            seed=self.spec.seed,
             inputs=self.folder.inputs,
             tables=self.spec.tables,
             models=tuple(target_config(model, devices) for model in self.spec.models),
             model_ids=tuple(model.id for model in self.spec.models),
             finish_at=finish_at,
-            done=reader.done_keys(),
-            batch_sizes=self.spec.batch_sizes | reader.batch_sizes(),
+            **self.shared_fields(reader),
         )
 
 

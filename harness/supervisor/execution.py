@@ -236,13 +236,13 @@ class Execution:
     def _take_death(self, slot: WorkerSlot, selector: selectors.BaseSelector) -> Ending | None:
         """Start a worker again that exited without a last message; return an ending if that is not possible."""
         slot.deaths += 1
-        ending = _ending_of_exit(slot.process, self._job.noun)
+        reason = _reason_of_exit(slot.process, self._job.noun)
         if len(self._slots) == 1 or slot.deaths > _MAX_DEATHS:
             self._record_last_score()
-            return ending
+            return Ending(Status.CRASHED, reason)
         slot.process.kill_leftovers(alive.process for alive in self._slots)
         with self._store.transaction():
-            self._store.add_event("worker_restarted", worker=slot.number, reason=ending.reason)
+            self._store.add_event("worker_restarted", worker=slot.number, reason=reason)
         self._shared.release(slot.number)
         remove_tree(slot.scratch)
         self._write_inputs(slot.number)
@@ -342,21 +342,19 @@ class Execution:
         return None
 
 
-def _ending_of_exit(worker: WorkerProcess, noun: str) -> Ending:
-    """Return the ending for a worker that exited without a last message."""
+def _reason_of_exit(worker: WorkerProcess, noun: str) -> str:
+    """Return why a worker exited without a last message."""
     number, code = worker.process.exit_signal_or_code()
     if number is None:
-        return Ending(Status.CRASHED, f"the {noun}'s process exited with code {code} before its end.")
+        return f"the {noun}'s process exited with code {code} before its end."
     if number.name != "SIGKILL":
-        return Ending(Status.CRASHED, f"the {noun}'s process was killed by {number.name}.")
+        return f"the {noun}'s process was killed by {number.name}."
     if (limit := worker.process.oom_limit()) is not None:
-        return Ending(
-            Status.CRASHED, f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
-        )
+        return f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
     source = "by itself or by something outside of the run"
     if not worker.process.counts_memory_kills():
         source += ", or by the kernel, which does that when memory runs out"
-    return Ending(Status.CRASHED, f"the {noun}'s process was killed by SIGKILL: {source}.")
+    return f"the {noun}'s process was killed by SIGKILL: {source}."
 
 
 def _read(descriptor: int) -> bytes | None:

@@ -3,15 +3,15 @@
 This module takes what all jobs send. `attack_job.py` and `audit_job.py` add the rest.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.faults import first_fault
 from harness.core.frames import Frame
 from harness.core.text import shorten
 from harness.runs.store import RunStore
@@ -23,8 +23,9 @@ _MAX_STAGES = 500
 """Every list of runs reads the stages of each run."""
 _MAX_EVENTS = 10_000
 _MAX_WARNINGS = 1_000
-_MAX_COUNT = 1 << 62
-_Count = Annotated[int, Field(ge=0, lt=_MAX_COUNT)]
+_Count = Annotated[int, Field(ge=0, lt=1 << 62)]
+_COUNT: TypeAdapter[int] = TypeAdapter(_Count)
+_AMOUNT: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
 EVENTS = frozenset({"started", "target", "batch_size", "warning"})
 
@@ -110,6 +111,8 @@ class Intake:
             handler(frame)
         except HarnessError as error:
             raise IntakeError(str(error).rstrip(".")) from None
+        except ValidationError as error:
+            raise IntakeError(f"an invalid frame for {frame.table} ({first_fault(error)})") from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise IntakeError(f"an invalid frame for {frame.table} ({error!r})") from None
 
@@ -138,14 +141,14 @@ class Intake:
             raise IntakeError(f"more than {_MAX_STAGES:,} stages")
         self._store.add_plan(
             stage,
-            _positive(frame.fields["weight"]),
-            draw_weight=_positive(frame.fields["draw_weight"]),
+            _AMOUNT.validate_python(frame.fields["weight"]),
+            draw_weight=_AMOUNT.validate_python(frame.fields["draw_weight"]),
             is_announced=frame.fields["is_announced"] is True,
         )
 
     def _begin(self, frame: Frame) -> None:
         key = name_in(frame, "key")
-        _, attempt = self._attempts[key] = self._store.begin_batch(key, _positive(frame.fields["weight"]))
+        _, attempt = self._attempts[key] = self._store.begin_batch(key, _AMOUNT.validate_python(frame.fields["weight"]))
         if attempt > 1:
             self.void_attempts()
 
@@ -153,7 +156,7 @@ class Intake:
         self._store.end_batch(*self.attempt_of(frame))
 
     def _step(self, frame: Frame) -> None:
-        share = min(1.0, _positive(frame.fields["share"]))
+        share = min(1.0, _AMOUNT.validate_python(frame.fields["share"]))
         self._store.set_step(*self.attempt_of(frame), share, shorten(str(frame.fields["step"]), MAX_NAME))
 
     def _event(self, frame: Frame) -> None:
@@ -176,7 +179,10 @@ class Intake:
                 raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
             return {"sentence": shorten(str(fields["sentence"]), 500)}
         if name == "batch_size":
-            return {"loop": shorten(str(fields["loop"]), MAX_NAME), "size": max(1, _count(fields["size"]))}
+            return {
+                "loop": shorten(str(fields["loop"]), MAX_NAME),
+                "size": max(1, _COUNT.validate_python(fields["size"])),
+            }
         return {}
 
 
@@ -188,17 +194,3 @@ def name_in(frame: Frame, field: str) -> str:
             f"a frame for {shorten(frame.table)} whose {field} is not a text of at most {MAX_NAME} characters"
         )
     return name
-
-
-def _positive(value: Any) -> float:
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError("not a finite, non-negative number")
-    return number
-
-
-def _count(value: Any) -> int:
-    number = int(value)
-    if not 0 <= number < _MAX_COUNT:
-        raise ValueError("not a count")
-    return number

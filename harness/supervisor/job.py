@@ -59,6 +59,15 @@ class Job(ABC, Generic[SpecType]):
     def request(self, reader: RunReader, *, finish_at: float, devices: Sequence[Device]) -> JobRequest:
         """Return the request of a worker on `devices`; `finish_at` is the soft deadline."""
 
+    def shared_fields(self, reader: RunReader) -> dict[str, Any]:
+        """Return the fields of a request that jobs of all kinds have."""
+        return {
+            "params": self.spec.params,
+            "seed": self.spec.seed,
+            "done": reader.done_keys(),
+            "batch_sizes": self.spec.batch_sizes | reader.batch_sizes(),
+        }
+
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
         """Store the current score if it is due at time `at`; always if `is_last`."""
 

@@ -37,43 +37,32 @@ class WorkerProcess:
         worker on a node, which has a sandbox there; this process itself needs none.
         """
         with contextlib.ExitStack() as on_failure:
-            self._start(scratch, policy, environment, cluster, on_failure)
-
-    def _start(
-        self,
-        scratch: Path,
-        policy: SandboxPolicy,
-        environment: Mapping[str, str],
-        cluster: str | None,
-        on_failure: contextlib.ExitStack,
-    ) -> None:
-        """Start the process; `on_failure` closes the pipes if it cannot be started."""
-        pipes = [os.pipe() for _ in range(3)]
-        for descriptor in (descriptor for pipe in pipes for descriptor in pipe):
-            on_failure.callback(os.close, descriptor)
-        (frames_in, frames_out), (commands_in, commands_out), (log_in, log_out) = pipes
-        for descriptor in (frames_in, log_in):
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        # -P: `import harness` must not find anything in the scratch directory or the current one.
-        if cluster is None:
-            module = ["harness.worker"]
-            worker_environment = _environment(scratch) | dict(environment)
-            worker_environment |= _endpoint_environment() if policy.network else {}
-        else:
-            module = ["harness.cluster.remote_worker", cluster]
-            worker_environment = {**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent), "PYTHONUNBUFFERED": "1"}
-        self.process = SandboxedProcess(
-            [sys.executable, "-P", "-m", *module, str(frames_out), str(commands_in), str(scratch / "inputs")],
-            policy,
-            cwd=scratch,
-            environment=worker_environment,
-            backend=None if cluster is None else ON_NODES,
-            stdout=log_out,
-            stderr=log_out,
-            inherited=(frames_out, commands_in),
-        )
-        on_failure.pop_all()
+            pipes = [os.pipe() for _ in range(3)]
+            for descriptor in (descriptor for pipe in pipes for descriptor in pipe):
+                on_failure.callback(os.close, descriptor)
+            (frames_in, frames_out), (commands_in, commands_out), (log_in, log_out) = pipes
+            for descriptor in (frames_in, log_in):
+                with contextlib.suppress(OSError):
+                    fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            # -P: `import harness` must not find anything in the scratch directory or the current one.
+            if cluster is None:
+                module = ["harness.worker"]
+                worker_environment = _environment(scratch) | dict(environment)
+                worker_environment |= _endpoint_environment() if policy.network else {}
+            else:
+                module = ["harness.cluster.remote_worker", cluster]
+                worker_environment = {**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent), "PYTHONUNBUFFERED": "1"}
+            self.process = SandboxedProcess(
+                [sys.executable, "-P", "-m", *module, str(frames_out), str(commands_in), str(scratch / "inputs")],
+                policy,
+                cwd=scratch,
+                environment=worker_environment,
+                backend=None if cluster is None else ON_NODES,
+                stdout=log_out,
+                stderr=log_out,
+                inherited=(frames_out, commands_in),
+            )
+            on_failure.pop_all()
         for descriptor in (frames_out, commands_in, log_out):
             os.close(descriptor)
         self.frames, self.log, self._commands = frames_in, log_in, commands_out

@@ -151,6 +151,6 @@ def test_memory_is_blamed_only_if_the_kernel_counted_it(
     worker = FakeWorker()
     monkeypatch.setattr(worker, "process", process)
     try:
-        assert execution._ending_of_exit(cast("WorkerProcess", worker), "attack").reason == reason
+        assert execution._reason_of_exit(cast("WorkerProcess", worker), "attack") == reason
     finally:
         process.close()
