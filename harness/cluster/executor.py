@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.cluster.node import Message, ReceivedRecord, compute_run, forget_runs
-from harness.cluster.shipment import Packer, Shipment
+from harness.cluster.shipment import Packer, Shipment, chunks_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.runs.specs import AttackSpec
@@ -245,7 +245,7 @@ class RayExecutor:
         contents = {}
         for sha256 in task.shipment.contents:
             if sha256 not in self._references:
-                self._references[sha256] = [self._ray.put(chunk) for chunk in self._packer.contents[sha256].chunks()]
+                self._references[sha256] = [self._ray.put(chunk) for chunk in chunks_of(self._packer.contents[sha256])]
             contents[sha256] = self._references[sha256]
         uses_gpu = self._gpus if task.spec.attack.uses_target else 0
         options: dict[str, Any] = {"num_cpus": self._threads, "num_gpus": uses_gpu, "name": task.spec.id}

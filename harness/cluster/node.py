@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.shipment import Content, ContentStore, Shipment, bound_to_node
+from harness.cluster.shipment import ContentStore, Shipment, bound_to_node, chunks_of
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import (
@@ -230,7 +230,7 @@ def _record(folder: RunFolder) -> Iterator[Message]:
             name = file.relative_to(folder.path).as_posix()
             hashes[name] = file_sha256(file)
             # An empty file has no chunk.
-            for chunk in itertools.chain([b""], Content(path=file).chunks()):
+            for chunk in itertools.chain([b""], chunks_of(file)):
                 yield "file", (name, chunk)
     yield "end", hashes
 

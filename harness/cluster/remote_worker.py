@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.executor import MESSAGES_AHEAD, Contents, connect, fetch_from
-from harness.cluster.node import require_version
-from harness.cluster.shipment import FileSet, Packer
+from harness.cluster.executor import MESSAGES_AHEAD, connect
+from harness.cluster.shipment import Packer, chunks_of
 from harness.cluster.worker_host import WorkerHost
 from harness.core.errors import HarnessError
 from harness.core.files import write_all
@@ -31,18 +30,6 @@ _LOST_NODE = 71
 """The exit code when the node of the worker dies."""
 
 
-class RemoteWorker(WorkerHost):
-    """The actor: a host whose methods are called from another machine."""
-
-    def start_shipped(
-        self, request: str, files: FileSet, contents: Contents, *, device: str, seconds_left: float, version: str
-    ) -> str:
-        """Start the worker; `version` is that of the caller. Raises HarnessError if this node has another one."""
-        require_version(version)
-        parsed = AttackRequest.model_validate_json(request)
-        return self.start(parsed, files, fetch_from(contents), device=device, seconds_left=seconds_left)
-
-
 def main() -> int:
     """Run one worker on the cluster, and return the exit code of its process."""
     address, frames, commands, inputs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
@@ -53,11 +40,11 @@ def main() -> int:
     # The request differs between workers and comes as an argument.
     del files["inputs"][REQUEST_FILE]
     files = packer.with_named_files(_run_folder(inputs).attack_spec(), files)
-    contents = {sha256: [ray.put(chunk) for chunk in content.chunks()] for sha256, content in packer.contents.items()}
+    contents = {sha256: [ray.put(chunk) for chunk in chunks_of(file)] for sha256, file in packer.contents.items()}
     models = [model for model in (request.target, request.reference) if model is not None]
     gpus = int(bool(models) and ray.cluster_resources().get("GPU", 0) > 0)
     # One thread for messages, one for commands; the worker computes in a process of its own.
-    actor_type = ray.remote(num_cpus=models[0].threads if models else 1, num_gpus=gpus, max_concurrency=2)(RemoteWorker)
+    actor_type = ray.remote(num_cpus=models[0].threads if models else 1, num_gpus=gpus, max_concurrency=2)(WorkerHost)
     device = "cuda" if gpus else "cpu"
     print(f"worker {request.worker} waits for a slot of the cluster", flush=True)
 
@@ -67,7 +54,7 @@ def main() -> int:
         # The time is measured once there is a slot, because the clocks of two machines have nothing in common.
         ray.get(actor.__ray_ready__.remote())
         left = max(0.0, request.finish_at - seconds_since_boot())
-        started = actor.start_shipped.remote(
+        started = actor.start.remote(
             request.model_dump_json(), files, contents, device=device, seconds_left=left, version=__version__
         )
         print(ray.get(started), end="", flush=True)

@@ -3,12 +3,10 @@
 import contextlib
 import functools
 import hashlib
-import io
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
@@ -132,23 +130,11 @@ class Shipment(BaseModel):
         return {sha256 for part in self.files.values() for sha256 in part.values()}
 
 
-@dataclass(frozen=True)
-class Content:
-    """The content of a file: of one on disk, or of `data` if it is not None."""
-
-    path: Path | None = None
-    data: bytes | None = None
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the content in parts of at most CHUNK_BYTES."""
-        if self.data is not None:
-            stream: io.BufferedIOBase = io.BytesIO(self.data)
-        else:
-            assert self.path is not None
-            stream = self.path.open("rb")
-        with stream:
-            while chunk := stream.read(CHUNK_BYTES):
-                yield chunk
+def chunks_of(file: Path) -> Iterator[bytes]:
+    """Yield the content of a file in parts of at most CHUNK_BYTES."""
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk
 
 
 class Packer:
@@ -157,8 +143,8 @@ class Packer:
     def __init__(self) -> None:
         self._hashes: dict[tuple[Path, tuple[int, ...]], str] = {}
         self._inputs: dict[str, dict[str, str]] = {}
-        self.contents: dict[str, Content] = {}
-        """The contents of all shipments so far, by SHA-256."""
+        self.contents: dict[str, Path] = {}
+        """A file with each content of all shipments so far, by SHA-256."""
 
     def shipment(self, planned: PlannedRun) -> Shipment:
         """Return the shipment of a run. Raises HarnessError if a file cannot be read."""
@@ -203,24 +189,24 @@ class Packer:
         if key not in self._hashes:
             self._hashes[key] = file_sha256(path)
         sha256 = self._hashes[key]
-        self.contents.setdefault(sha256, Content(path=path))
+        self.contents.setdefault(sha256, path)
         return sha256
 
     def _worker_inputs(self, spec: AttackSpec) -> dict[str, str]:
         """Return the files that the supervisor would write for the worker, which hold no answer."""
         key = f"{spec.round.model_dump_json()} {spec.examples} {sorted(spec.data_sha256.items())}"
         if key not in self._inputs:
-            files = {}
-            with tempfile.TemporaryDirectory() as folder:
-                prefixes = load_prefixes(spec.round)[: spec.examples]
-                write_inputs(Path(folder), prefixes=prefixes, training=load_training(spec.round))
-                for file in files_in(Path(folder)):
-                    data = file.read_bytes()
-                    sha256 = hashlib.sha256(data).hexdigest()
-                    self.contents.setdefault(sha256, Content(data=data))
-                    files[file.name] = sha256
-            self._inputs[key] = files
+            folder = Path(self._written.name) / str(len(self._inputs))
+            folder.mkdir()
+            prefixes = load_prefixes(spec.round)[: spec.examples]
+            write_inputs(folder, prefixes=prefixes, training=load_training(spec.round))
+            self._inputs[key] = self.files_below(folder)
         return self._inputs[key]
+
+    @functools.cached_property
+    def _written(self) -> "tempfile.TemporaryDirectory[str]":
+        """The directory of the inputs of workers, which is deleted with this object."""
+        return tempfile.TemporaryDirectory()
 
 
 def without_answers(spec: AttackSpec) -> AttackSpec:

@@ -1,6 +1,7 @@
 """A worker on a node: its inputs and its target by content, its process in the node's sandbox, and its pipes.
 
-It does not know Ray. A supervisor on another machine is at the far end of the pipes, behind `remote_worker.py`.
+`remote_worker.py` makes an actor of it: its methods are called from the machine of the supervisor, which is at the far
+end of the pipes.
 """
 
 import contextlib
@@ -9,11 +10,12 @@ import selectors
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.node import use_node_home
+from harness.cluster.executor import Contents, fetch_from
+from harness.cluster.node import require_version, use_node_home
 from harness.cluster.shipment import ContentStore, FileSet
 from harness.core.files import remove_tree
 from harness.core.protocol import write_request
@@ -39,21 +41,17 @@ class WorkerHost:
         self._sending = threading.Lock()
 
     def start(
-        self,
-        request: AttackRequest,
-        files: FileSet,
-        fetch: Callable[[str], Iterable[bytes]],
-        *,
-        device: str,
-        seconds_left: float,
+        self, request_text: str, files: FileSet, contents: Contents, *, device: str, seconds_left: float, version: str
     ) -> str:
         """Start the worker, and return a line about it for the log.
 
-        `request` is that of the supervisor. `fetch` returns the content with a hash. `seconds_left` is the time until
-        the soft deadline.
+        `request_text` is the request of the supervisor as JSON, `seconds_left` the time until the soft deadline, and
+        `version` that of the caller. Raises HarnessError if this node has another version of the harness.
         """
+        require_version(version)
+        request = AttackRequest.model_validate_json(request_text)
         self._remove_folders()
-        located = self._content.located(files, fetch)
+        located = self._content.located(files, fetch_from(contents))
         inputs = self._scratch / "inputs"
         shutil.copytree(located.pop("inputs"), inputs)
         self._shared.mkdir(parents=True)

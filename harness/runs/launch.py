@@ -187,7 +187,10 @@ def stop_run(folder: RunFolder) -> Status:
                 f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}."
             )
         time.sleep(0.05)
-    _wait_until_unlocked(folder)
+    # A supervisor that has recorded its last phase is about to exit.
+    until = time.monotonic() + _GONE_WITHIN_SECONDS
+    while folder.is_alive and time.monotonic() < until:
+        time.sleep(0.02)
     return status
 
 
@@ -219,13 +222,6 @@ def is_over(folder: RunFolder) -> bool:
         return run_status(folder).is_over
     except HarnessError:
         return not folder.is_alive
-
-
-def _wait_until_unlocked(folder: RunFolder) -> None:
-    """Wait for a supervisor that has recorded its last phase and is about to exit."""
-    until = time.monotonic() + _GONE_WITHIN_SECONDS
-    while folder.is_alive and time.monotonic() < until:
-        time.sleep(0.02)
 
 
 def last_supervisor(folder: RunFolder) -> Process | None:

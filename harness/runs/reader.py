@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import Json, TypeAdapter
 
 from harness.core.attack import GUESS_STAGE
 from harness.core.errors import HarnessError
@@ -51,6 +51,10 @@ class LedgerEntry(NamedTuple):
 
 _SELECT_POINTS = f"SELECT {', '.join(Point._fields)} FROM point"  # noqa: S608
 _POINTS, _LEDGER = TypeAdapter(list[Point]), TypeAdapter(list[LedgerEntry])
+Detail = Json[dict[str, Any]]
+_DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[Detail]]), TypeAdapter(list[tuple[str, Detail]])
+_EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, Detail]]), TypeAdapter(list[tuple[int, float, Detail]])
+_WORK = TypeAdapter(list[tuple[int, float, float]])
 
 
 @dataclass(frozen=True)
@@ -119,34 +123,24 @@ class RunReader:
         with as_harness_error(self.path):
             return self._db.execute(statement, values).fetchall()
 
-    def _detail(self, text: str) -> dict[str, Any]:
-        try:
-            detail = json.loads(text)
-        except (ValueError, TypeError, RecursionError):
-            detail = None
-        if not isinstance(detail, dict):
-            raise HarnessError(f"{self.path}: cannot be read (a record in it is not a JSON object).")
-        return detail
-
     def last_event(self, name: str) -> dict[str, Any] | None:
         """Return the detail of the last event called `name`."""
-        rows = self.query("SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1", name)
-        return self._detail(rows[0][0]) if rows else None
+        query = "SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1"
+        return next((detail for (detail,) in self._read_typed(_DETAILS, query, name)), None)
 
     def last_events(self) -> dict[str, dict[str, Any]]:
         """Return the detail of the last event of each name."""
-        rows = self.query("SELECT name, detail FROM event WHERE seq IN (SELECT MAX(seq) FROM event GROUP BY name)")
-        return {name: self._detail(detail) for name, detail in rows}
+        query = "SELECT name, detail FROM event WHERE seq IN (SELECT MAX(seq) FROM event GROUP BY name)"
+        return dict(self._read_typed(_NAMED_DETAILS, query))
 
     def events(self, after: int = 0) -> list[tuple[int, float, str, dict[str, Any]]]:
         """Return the events after sequence number `after`: seq, time, name, detail."""
-        rows = self.query("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
-        return [(seq, at, name, self._detail(detail)) for seq, at, name, detail in rows]
+        return self._read_typed(_EVENTS, "SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
 
     def events_named(self, name: str) -> list[dict[str, Any]]:
         """Return the details of the events called `name`, in order."""
-        rows = self.query("SELECT detail FROM event WHERE name = ? ORDER BY seq", name)
-        return [self._detail(detail) for (detail,) in rows]
+        query = "SELECT detail FROM event WHERE name = ? ORDER BY seq"
+        return [detail for (detail,) in self._read_typed(_DETAILS, query, name)]
 
     def warnings(self) -> list[str]:
         """Return the distinct warnings of the worker."""
@@ -253,19 +247,17 @@ class RunReader:
         query = (
             "SELECT done.seq, done.at, weight FROM done JOIN batch USING (batch) WHERE done.seq > ? ORDER BY done.seq"
         )
-        with as_harness_error(self.path):
-            return [(seq, float(at), float(weight)) for seq, at, weight in self.query(query, after)]
+        return self._read_typed(_WORK, query, after)
 
     def telemetry(self, after: int = 0) -> list[tuple[int, float, dict[str, Any]]]:
         """Return the telemetry samples after sequence number `after`: seq, time, sample."""
-        rows = self.query("SELECT seq, at, sample FROM telemetry WHERE seq > ? ORDER BY seq", after)
-        with as_harness_error(self.path):
-            return [(seq, float(at), self._detail(sample)) for seq, at, sample in rows]
+        query = "SELECT seq, at, sample FROM telemetry WHERE seq > ? ORDER BY seq"
+        return self._read_typed(_SAMPLES, query, after)
 
     def last_telemetry(self) -> dict[str, Any]:
         """Return the last telemetry sample; empty before the first one."""
-        rows = self.query("SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1")
-        return self._detail(rows[0][0]) if rows else {}
+        query = "SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1"
+        return next((sample for (sample,) in self._read_typed(_DETAILS, query)), {})
 
     def _read_typed(self, rows: TypeAdapter[list[RowType]], query: str, *values: Any) -> list[RowType]:
         """Return the rows of a query. A column of SQLite can hold a value of any type, so each one is checked."""

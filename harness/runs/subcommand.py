@@ -101,7 +101,9 @@ def _last_error(stderr: IO[bytes]) -> str:
 
 
 def _lines(stderr: IO[bytes]) -> list[str]:
-    text = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip()
+    # pread: a seek would also move the position at which the process writes.
+    start = max(0, os.fstat(stderr.fileno()).st_size - _PROGRESS_BYTES)
+    text = os.pread(stderr.fileno(), _PROGRESS_BYTES, start).decode(errors="replace").strip()
     return [line.rpartition("\r")[2] for line in text.split("\n")]
 
 
@@ -109,9 +111,3 @@ def _plain(line: str) -> str:
     for prefix in _ERRORS:
         line = line.removeprefix(prefix)
     return shorten(line, 500)
-
-
-def _tail(file: IO[bytes], limit: int) -> bytes:
-    # pread: a seek would also move the position at which the process writes.
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), limit, max(0, size - limit))

@@ -232,16 +232,8 @@ def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[FileRul
                 yield from _rules_below(child, access, view)
 
 
-class NoSandbox(SandboxBackend):
-    """Run the command without isolation: every file is readable and the network is open."""
-
-    name = "none"
-    description = "no sandbox: an attack could read the answers by path; only its resources are limited"
-    is_sandbox = False
-
-
-class OtherBackend(SandboxBackend):
-    """A backend that only a record names, and which counts as none. It is never chosen for a worker."""
+class Unsandboxed(SandboxBackend):
+    """A backend without isolation, such as one that only a record names."""
 
     is_sandbox = False
 
@@ -249,15 +241,16 @@ class OtherBackend(SandboxBackend):
         self.name, self.description = name, description
 
 
-ON_NODES = OtherBackend("ray", "the worker was on a node of a cluster; the log says in which sandbox")
+NO_SANDBOX = Unsandboxed("none", "no sandbox: an attack could read the answers by path; only its resources are limited")
+ON_NODES = Unsandboxed("ray", "the worker was on a node of a cluster; the log says in which sandbox")
 """The backend of our own process that passes on the messages of a worker, which is in the sandbox of a node."""
-BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NoSandbox())
+BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NO_SANDBOX)
 """All backends. `detect_backend` takes the first that is available, so the strongest comes first."""
 
 
 def backend_named(name: str) -> SandboxBackend:
     """Return the backend that a record names, of which this version of the harness may not know."""
-    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}.get(name) or OtherBackend(name)
+    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}.get(name) or Unsandboxed(name)
 
 
 @functools.cache

@@ -99,17 +99,14 @@ class Execution:
                 is_clean = self._kill()
                 for slot in self._slots:
                     slot.process.close()
-                self._close_ledger()
+                # Into the reserved space if the disk is full.
+                self._reserve.release_for_results()
+                with self._store.transaction():
+                    self._store.add_ledger("end", self._budget.spent_at(seconds_since_boot()))
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
         return ending
-
-    def _close_ledger(self) -> None:
-        """Write the spent seconds, into the reserved space if the disk is full."""
-        self._reserve.release_for_results()
-        with self._store.transaction():
-            self._store.add_ledger("end", self._budget.spent_at(seconds_since_boot()))
 
     def _begin(self) -> None:
         """Write the inputs of all workers, and start the budget."""
@@ -171,16 +168,19 @@ class Execution:
                 ready = {key.fd for key, _ in selector.select(wait)}
                 if ledger.fault is not None:
                     raise ledger.fault
-                for slot in self._running_slots():
+                for slot in self._running_slots:
                     ending = self._serve(slot, ready, selector, log)
                     if ending is not None and not deadline.has_passed:
                         return ending
-                self._send_answers()
+                # What was stored before these questions is committed.
+                for number, answer in self._shared.answers():
+                    self._slots[number].process.send("answer", answer)
                 if (ending := self._due_ending(stop_is_asked)) is not None and not deadline.has_passed:
                     return ending
         nothing = f" It had emitted no {self._job.row_noun}." if self._intake.rows == 0 else ""
         return Ending(Status.OUT_OF_TIME, f"its budget ended before its work did.{nothing}")
 
+    @property
     def _running_slots(self) -> list[WorkerSlot]:
         return [slot for slot in self._slots if not slot.is_over]
 
@@ -214,7 +214,7 @@ class Execution:
         if slot.end is None:
             return self._take_death(slot, selector)
         slot.is_over = True
-        if slot.end.failure is None and self._running_slots():
+        if slot.end.failure is None and self._running_slots:
             self._shared.leave(slot.number)
             if slot.number == LEAD:
                 # It opens no more loops, so that nobody may wait for one.
@@ -260,19 +260,19 @@ class Execution:
         is_due = self._stop_at is not None or self._budget.until_soft_deadline(at) <= 0
         if is_due and not self._finish_was_asked:
             self._finish_was_asked = True
-            for slot in self._running_slots():
+            for slot in self._running_slots:
                 slot.process.send("finish")
             self._shared.finish_soon()
             with self._store.transaction():
                 self._store.add_event("phase", phase=Status.FINISHING)
         if self._stop_at is not None and at >= self._stop_at:
             return Ending(Status.STOPPED, "it was stopped.")
-        silences = [slot.silent_since for slot in self._running_slots() if slot.silent_since is not None]
+        silences = [slot.silent_since for slot in self._running_slots if slot.silent_since is not None]
         if silences and at >= min(silences) + _SILENT_GRACE_SECONDS:
             return Ending(Status.CRASHED, f"the {self._job.noun}'s process closed the pipe of its results.")
         if at >= self._sample_due:
             self._sample_due = at + TICK_SECONDS
-            for slot in self._running_slots():
+            for slot in self._running_slots:
                 slot.process.send_pending()
             return self._sample(at)
         return None
@@ -314,11 +314,6 @@ class Execution:
         self._state.mark_changed()
         if frame.table == "done":
             self._shared.mark_done(str(frame.fields["key"]))
-
-    def _send_answers(self) -> None:
-        """Answer the questions that can be answered. What was stored before them is committed."""
-        for number, answer in self._shared.answers():
-            self._slots[number].process.send("answer", answer)
 
     def _record_last_score(self) -> None:
         at = seconds_since_boot()

@@ -21,7 +21,7 @@ from unittest import mock
 
 from harness.cli.resolving import resolve_run
 from harness.cluster.node import Message, ReceivedRecord, compute_run
-from harness.cluster.shipment import Packer, Shipment
+from harness.cluster.shipment import Packer, Shipment, chunks_of
 from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
@@ -102,7 +102,7 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
         shipment = plan()
         spec = resolve_run(request, run_id="test-run").spec
         with mock.patch.dict(os.environ):
-            sent = compute_run(shipment, lambda sha256: packer.contents[sha256].chunks(), device="cpu")
+            sent = compute_run(shipment, lambda sha256: chunks_of(packer.contents[sha256]), device="cpu")
             messages = [one for one in sent if one[0] != "status"]
         planned = _seconds(plan, repeats)
         stored = _seconds(lambda: _store(ReceivedRecord(spec), messages), repeats)

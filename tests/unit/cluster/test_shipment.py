@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.cluster.node import Message, ReceivedRecord, compute_run
-from harness.cluster.shipment import Packer, Shipment
+from harness.cluster.shipment import Packer, Shipment, chunks_of
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.run_request import RunRequest
@@ -43,7 +43,7 @@ def _record(planned: PlannedRun, packer: Packer, monkeypatch: pytest.MonkeyPatch
     shipment = Shipment.model_validate_json(packer.shipment(planned).model_dump_json())
     with monkeypatch.context() as at_node:
         at_node.setenv("HARNESS_HOME", "/absent")
-        messages = compute_run(shipment, lambda sha256: packer.contents[sha256].chunks(), device="cpu")
+        messages = compute_run(shipment, lambda sha256: chunks_of(packer.contents[sha256]), device="cpu")
         return [message for message in messages if message[0] != "status"]
 
 
@@ -52,7 +52,7 @@ def test_a_shipment_contains_no_answer(homes: Path, fold: bool) -> None:
     planned = _planned(homes, fold=fold)
     packer = Packer()
     shipment = packer.shipment(planned)
-    shipped = b"".join(chunk for content in packer.contents.values() for chunk in content.chunks())
+    shipped = b"".join(file.read_bytes() for file in packer.contents.values())
     shipped += shipment.model_dump_json().encode()
     hidden = np.load(homes / ("train_suffix-64.npy" if fold else "answer-64.npy"))
     known = [row.tobytes() in shipped for row in hidden]
