@@ -13,6 +13,7 @@ from harness.cluster.node import Message, ReceivedRecord, compute_run, forget_ru
 from harness.cluster.shipment import Packer, Shipment, chunks_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
+from harness.core.hardware import usable_cores
 from harness.runs.specs import AttackSpec
 from harness.sweeps.record import nodes_of_runs
 from harness.sweeps.running import Active, Ended, PlannedRun
@@ -76,14 +77,10 @@ def connect(address: str) -> Any:
         # `ray start` makes a token and asks for it; a client has to be told to send it.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray = require_ray()
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
-        from harness.core.hardware import usable_cores
-
-        # Without an address, Ray would join the cluster that RAY_ADDRESS names.
-        options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
-    else:
-        options["address"] = address
+        # With this address, Ray joins no cluster, not even the one that RAY_ADDRESS names.
+        options |= {"num_cpus": usable_cores(), "include_dashboard": False}
     try:
         ray.init(**options)
     except Exception as error:

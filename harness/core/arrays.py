@@ -55,23 +55,20 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
     return array
 
 
-def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[int, int] | None = None) -> Tokens:
-    """Return rows `rows[0]:rows[1]` (None: all) of a [rows, length] token file, copied as the vocabulary's dtype.
-
-    Raises HarnessError, naming the file, if its shape, dtype or tokens do not fit, or it has too few rows.
-    """
-    return check_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
-
-
-def check_tokens(
-    array: NDArray[np.generic],
+def token_rows(
     path: Path,
     *,
     length: int | None,
     vocabulary: int,
     rows: tuple[int, int] | None = None,
+    array: NDArray[np.generic] | None = None,
 ) -> Tokens:
-    """Return rows of an `array` that was read from `path`, under the conditions of `token_rows`."""
+    """Return rows `rows[0]:rows[1]` (None: all) of a [rows, length] token file, copied as the vocabulary's dtype.
+
+    array: what was read from `path`, if it is not a .npy file. Raises HarnessError, naming the file, if its shape,
+    dtype or tokens do not fit, or it has too few rows.
+    """
+    array = mapped_array(path) if array is None else array
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
         description = shorten(f"{array.dtype} {list(array.shape)}")
         raise HarnessError(f"{path}: expected integers of shape [rows, tokens], found {description}.")

@@ -4,14 +4,13 @@ A column is an array over the rows: int64 [rows], float64 [rows], float64 [rows,
 list of texts. In a frame a text column becomes padded bytes and their lengths.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -22,8 +21,7 @@ Rows = Mapping[str, Any]
 _BYTES_PER_FRAME = 4 << 20
 _ROWS_PER_FRAME = 1 << 14
 _MAX_TEXT_BYTES = 1 << 20
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
-_BOOKKEEPING = ("seq", "batch", "attempt", "at")
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
 
 class Kind(StrEnum):
@@ -45,15 +43,8 @@ class Column(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
+    name: _Name
     kind: Kind
-
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, name: str) -> str:
-        if not _NAME.fullmatch(name) or name in _BOOKKEEPING:
-            raise ValueError("a column name has lower-case letters, digits and underscores, and is not reserved")
-        return name
 
 
 class Table(BaseModel):
@@ -61,15 +52,8 @@ class Table(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
+    name: _Name
     columns: tuple[Column, ...]
-
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError("a table name has lower-case letters, digits and underscores")
-        return name
 
 
 def table(name: str, /, **columns: Kind) -> Table:

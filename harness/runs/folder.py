@@ -1,7 +1,6 @@
 """The directory of a run: its files, its lock, and how runs are found and deleted."""
 
 import contextlib
-import operator
 import os
 import secrets
 import time
@@ -58,11 +57,7 @@ class RecordFiles(Generic[ModelType]):
 
     def ids(self) -> list[str]:
         """Return the ids of all records, newest first."""
-        created = {}
-        for file in self.file_of("").parent.glob("*.json"):
-            with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
-                created[file.stem] = file.stat().st_mtime_ns
-        return sorted(created, key=created.__getitem__, reverse=True)
+        return [file.stem for file in _newest_first(self.file_of("").parent.glob("*.json"))]
 
     def read(self, name: str) -> ModelType:
         """Return the record called `name`: an id, or an unambiguous beginning of one.
@@ -203,14 +198,18 @@ def new_run_id(label: str) -> str:
 def all_run_folders() -> list[RunFolder]:
     """Return every run that has a spec, newest first. Raises HarnessError if the directory cannot be listed."""
     home = runs_home()
-    folders: list[tuple[int, RunFolder]] = []
     with as_harness_error(home):
-        for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
-            # A run can be deleted during the listing.
-            with contextlib.suppress(OSError):
-                if folder.spec_file.exists():
-                    folders.append((folder.spec_file.stat().st_mtime_ns, folder))
-    return [folder for _, folder in sorted(folders, key=operator.itemgetter(0), reverse=True)]
+        specs = _newest_first(folder / "spec.json" for folder in (home.iterdir() if home.is_dir() else ()))
+    return [RunFolder(file.parent) for file in specs]
+
+
+def _newest_first(files: Iterable[Path]) -> list[Path]:
+    """Return the files that exist, the last changed first. One can be deleted during the listing."""
+    changed = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            changed[file] = file.stat().st_mtime_ns
+    return sorted(changed, key=changed.__getitem__, reverse=True)
 
 
 def attack_runs() -> Iterator[tuple[RunFolder, AttackSpec]]:

@@ -26,6 +26,10 @@ LAST_ATTEMPTS = (
     "ON batch = last_batch AND attempt = last_attempt"
 )
 """SQL that keeps the valid rows of a table: those of the last attempt of their batch."""
+_Detail = Json[dict[str, Any]]
+_DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[_Detail]]), TypeAdapter(list[tuple[str, _Detail]])
+_EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, _Detail]]), TypeAdapter(list[tuple[int, float, _Detail]])
+_WORK = TypeAdapter(list[tuple[int, float, float]])
 
 
 class Point(NamedTuple):
@@ -51,10 +55,6 @@ class LedgerEntry(NamedTuple):
 
 _SELECT_POINTS = f"SELECT {', '.join(Point._fields)} FROM point"  # noqa: S608
 _POINTS, _LEDGER = TypeAdapter(list[Point]), TypeAdapter(list[LedgerEntry])
-Detail = Json[dict[str, Any]]
-_DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[Detail]]), TypeAdapter(list[tuple[str, Detail]])
-_EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, Detail]]), TypeAdapter(list[tuple[int, float, Detail]])
-_WORK = TypeAdapter(list[tuple[int, float, float]])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
-from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, progress_of
+from harness.runs.reader import EtaBasis, Point, StageWork, eta_of, last_event, progress_of
 from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
 from harness.runs.tags import tags_of
@@ -180,11 +180,8 @@ def run_status(folder: RunFolder) -> Status:
     with as_harness_error(folder.path):
         folder.check_files()
         # The lock first: a supervisor that ends between the two readings has recorded its last phase.
-        is_alive, phase = folder.is_alive, None
-        if folder.store.exists():
-            with RunReader(folder.store) as reader:
-                phase = reader.last_event("phase")
-        return _status(folder, phase, is_alive=is_alive)
+        is_alive = folder.is_alive
+        return _status(folder, last_event(folder.store, "phase"), is_alive=is_alive)
 
 
 def run_summary(folder: RunFolder) -> RunSummary:

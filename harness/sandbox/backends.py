@@ -86,14 +86,12 @@ def launcher_command(
         "shared_memory": SHARED_MEMORY_BYTES,
         "file_rules": setup.file_rules,
         "network": policy.network,
+        "filter": b"",
         "writable": [str(path.resolve()) for path in policy.writable],
     }
-    for name, has_read_only_files in (("filter", True), ("filter_for_writable_files", False)):
-        content[name] = (
-            filter_program(network=policy.network, has_read_only_files=has_read_only_files)
-            if backend.is_sandbox
-            else b""
-        )
+    if backend.is_sandbox:
+        content["filter"] = filter_program(network=policy.network, has_read_only_files=True)
+        content["filter_for_writable_files"] = filter_program(network=policy.network, has_read_only_files=False)
     config = os.memfd_create("launcher-config")
     try:
         os.write(config, marshal.dumps(content))

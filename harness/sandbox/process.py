@@ -71,20 +71,22 @@ class SandboxedProcess:
         self, argv: list[str], cwd: Path, pass_fds: list[int], child_descriptors: contextlib.ExitStack
     ) -> list[str]:
         """Return the whole command. The descriptors that it inherits are added to `pass_fds` and to the stack."""
+
+        def inherit(descriptor: int) -> int:
+            child_descriptors.callback(os.close, descriptor)
+            pass_fds.append(descriptor)
+            return descriptor
+
         report = -1
         if self._backend.is_sandbox:
             self._report, report = os.pipe()
-            child_descriptors.callback(os.close, report)
-            pass_fds.append(report)
+            inherit(report)
         command, config = launcher_command(argv, self._backend, self._policy, cwd=cwd, report=report)
-        child_descriptors.callback(os.close, config)
-        pass_fds.append(config)
+        inherit(config)
         if "pid" in self._backend.namespaces:
             return command
         lifeline, self._lifeline = os.pipe()
-        child_descriptors.callback(os.close, lifeline)
-        pass_fds.append(lifeline)
-        return [sys.executable, "-I", "-S", reaper.__file__, str(lifeline), *command]
+        return [sys.executable, "-I", "-S", reaper.__file__, str(inherit(lifeline)), *command]
 
     def wait_until_applied(self) -> AppliedSandbox:
         """Wait for the launcher's report, at most 10 s, and return what was applied to the process."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from harness.core.arrays import Ints, Tokens, check_tokens, mapped_array, token_rows
+from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import open_regular
@@ -44,7 +44,7 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
         array = mapped_array(path)
     else:
         raise HarnessError(f"{path}: prefixes must be a .npy or .npz file.")
-    prefixes = check_tokens(array, path, length=length, vocabulary=vocabulary)
+    prefixes = token_rows(path, length=length, vocabulary=vocabulary, array=array)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
     return prefixes

@@ -155,7 +155,7 @@ class Supervisor:
     def _kill_survivors(self) -> None:
         """Kill the workers of an earlier supervisor that have outlived it."""
         with RunReader(self._folder.store) as reader:
-            records = [detail for _, _, name, detail in reader.events() if name == "worker"]
+            records = reader.events_named("worker")
         for worker in map(Process.from_record, records):
             if worker.is_here:
                 reaper.kill_tree(worker.pid)

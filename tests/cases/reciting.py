@@ -19,24 +19,7 @@ PARAGRAPH_WORDS = 80
 _HEADS = ("ba", "de", "fi", "go", "hu", "ka", "le", "mi", "no", "pu", "ra", "se")
 _MIDDLES = ("ne", "tu", "lo", "ni", "ro")
 _ACCENTED_MIDDLES = ("né", "tü", "lo", "ñi", "rô")
-_TAILS = (
-    "ban",
-    "den",
-    "fin",
-    "gon",
-    "hun",
-    "kan",
-    "len",
-    "min",
-    "non",
-    "pun",
-    "ran",
-    "sen",
-    "tin",
-    "von",
-    "wan",
-    "xen",
-)
+_TAILS = (*(f"{head}n" for head in _HEADS), "tin", "von", "wan", "xen")
 _HIDDEN = 1024
 _LOGIT = 12.0
 

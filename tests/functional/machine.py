@@ -279,6 +279,13 @@ def guess_count(folder: RunFolder) -> int:
         return reader.row_count("guess")
 
 
+def spent_time(folder: RunFolder) -> float:
+    """Return the seconds of its budget that the run has spent."""
+    with RunReader(folder.store) as reader:
+        entry = reader.last_ledger()
+    return 0.0 if entry is None else entry.spent
+
+
 def kill_supervisor(folder: RunFolder) -> None:
     """Kill the supervisor of the run, and wait until it is gone."""
     record = last_event(folder, "supervisor")

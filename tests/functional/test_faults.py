@@ -12,7 +12,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.sandbox.capped_log import CAP_BYTES
 from tests.functional.machine import Machine, is_valid, write_round
-from tests.tools.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast, long_values
 
 MIB = 1 << 20
 
@@ -33,92 +33,64 @@ def _read(machine: Machine) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize(
-    ("action", "sentence"),
-    first_is_fast(
-        [
-            ("raises", "the attack raised ValueError at misbehaving.py:{line}: an error."),
-            (
-                "invalid_message",
-                "the attack raised InvalidMessage at misbehaving.py:{line}: with a message that raised ValueError.",
-            ),
-            ("sys_exit", "the attack asked to exit with 0 before its end."),
-            ("silent_exit", "the attack's process exited with code 0 before its end."),
-            ("segfault_signal", "the attack's process was killed by SIGSEGV."),
-            ("segfault", "the attack's process was killed by SIGSEGV."),
-            (
-                "killed",
-                "the attack's process was killed by SIGKILL: by itself or by something outside of the run{line}.",
-            ),
-            ("wrong_id", "the attack emitted example id 64, but the round has the ids 0..63."),
-            ("no_guesses", "the attack yielded str, but must yield Guesses."),
-            (
-                "two_stages",
-                "the attack has two loops over batches of the stage 'guess'. Rename one of them.",
-            ),
-        ],
-        fast=2,
+MISBEHAVING = {
+    "raises": "the attack raised ValueError at misbehaving.py:{line}: an error.",
+    "invalid_message": (
+        "the attack raised InvalidMessage at misbehaving.py:{line}: with a message that raised ValueError."
     ),
-)
-def test_a_failing_attack_crashes_with_a_reason(machine: Machine, action: str, sentence: str) -> None:
-    summary = _run_misbehaving(machine, action)
-    assert summary["status"] == "crashed"
+    "exit_in_message": "the attack raised Unprintable at misbehaving.py:{line}: with a message that raised SystemExit.",
+    "exit_in_harness_error": "the job raised an error that cannot be described; its log has the traceback.",
+    "exit_with_hostile_code": "the job raised an error that cannot be described; its log has the traceback.",
+    "finishes_itself": "the attack ended early, and nothing had asked it to.",
+    "interrupted": "the user pressed a key.",
+    "sys_exit": "the attack asked to exit with 0 before its end.",
+    "silent_exit": "the attack's process exited with code 0 before its end.",
+    "segfault_signal": "the attack's process was killed by SIGSEGV.",
+    "segfault": "the attack's process was killed by SIGSEGV.",
+    "killed": "the attack's process was killed by SIGKILL: by itself or by something outside of the run{line}.",
+    "wrong_id": "the attack emitted example id 64, but the round has the ids 0..63.",
+    "no_guesses": "the attack yielded str, but must yield Guesses.",
+    "two_stages": "the attack has two loops over batches of the stage 'guess'. Rename one of them.",
+}
+FORGING = {
+    "rubbish": "the attack's process sent an invalid message: bytes that do not begin a frame.",
+    "pickled_column": "the attack's process sent an invalid message: a column of type 'O'.",
+    "truncated": "the attack's process exited with code 0 before its end.",
+    "close": "the attack's process closed the pipe of its results.",
+    "close_and_reuse": "the attack's process closed the pipe of its results.",
+    "interleaved": "the attack's process sent an invalid message: frame 3 does not match its checksum.",
+    "forked_child": "the attack's process sent an invalid message: bytes that do not begin a frame.",
+    "after_the_end": "the attack's process sent an invalid message: a frame after the worker's last message.",
+}
+"""The reason of the crash for each action of the attacks `misbehaving` and `forging`."""
+
+
+def _has_reason(summary: dict[str, Any], sentence: str) -> bool:
     before, _, after = sentence.partition("{line}")
-    assert summary["reason"].startswith(before) and summary["reason"].endswith(after)
+    assert summary["status"] == "crashed"
+    return summary["reason"].startswith(before) and summary["reason"].endswith(after)
+
+
+@pytest.mark.parametrize("action", first_is_fast(MISBEHAVING, fast=7))
+def test_a_failing_attack_crashes_with_a_reason(machine: Machine, action: str) -> None:
+    assert _has_reason(_run_misbehaving(machine, action), MISBEHAVING[action])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["silent_exit", "segfault", "killed"])
 def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(unsandboxed_machine: Machine, action: str) -> None:
-    summary = _run_misbehaving(unsandboxed_machine, action)
-    words = {
-        "silent_exit": "exited with code 0 before its end.",
-        "segfault": "killed by SIGSEGV.",
-        "killed": "killed by SIGKILL: by itself",
-    }
-    assert summary["status"] == "crashed" and words[action] in summary["reason"]
+    assert _has_reason(_run_misbehaving(unsandboxed_machine, action), MISBEHAVING[action])
 
 
 @pytest.mark.parametrize(
-    ("action", "clause"),
-    first_is_fast(
-        [
-            ("rubbish", "bytes that do not begin a frame"),
-            ("pickled_column", "a column of type 'O'"),
-            ("interleaved", "frame 3 does not match its checksum"),
-            ("forked_child", "bytes that do not begin a frame"),
-            ("after_the_end", "a frame after the worker's last message"),
-        ],
-        fast=2,
-    ),
+    "action", [*first_is_fast([*FORGING][:4], fast=2, rest=pytest.mark.slow), *long_values([*FORGING][4:])]
 )
-def test_a_forged_frame_ends_the_run_and_keeps_earlier_guesses(machine: Machine, action: str, clause: str) -> None:
+def test_a_forged_or_missing_frame_ends_the_run_and_keeps_earlier_guesses(machine: Machine, action: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
     summary = _read(machine)
-    assert summary["status"] == "crashed"
-    assert summary["reason"] == f"the attack's process sent an invalid message: {clause}."
+    assert _has_reason(summary, FORGING[action]) and summary["elapsed_s"] < 30
     assert summary["guesses"] == summary["rows"] == 5
     assert not Path("/exploded").exists()
-
-
-@pytest.mark.slow
-def test_a_truncated_frame_is_ignored(machine: Machine) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", "action=truncated", code=1)
-    summary = _read(machine)
-    assert summary["reason"] == "the attack's process exited with code 0 before its end."
-    assert summary["guesses"] == 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("action", first_is_fast(["close", "close_and_reuse"]))
-def test_an_attack_that_closes_its_pipe_crashes(machine: Machine, action: str) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
-    summary = _read(machine)
-    assert (summary["status"], summary["reason"]) == (
-        "crashed",
-        "the attack's process closed the pipe of its results.",
-    )
-    assert summary["elapsed_s"] < 30
 
 
 @pytest.mark.slow

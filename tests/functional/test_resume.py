@@ -22,6 +22,7 @@ from tests.functional.machine import (
     kill_worker,
     last_event,
     processes_that_name,
+    spent_time,
     wait_until,
 )
 
@@ -32,12 +33,6 @@ def _kill(folder: RunFolder, victim: str) -> None:
     if victim != "worker" or not is_killed:
         kill_supervisor(folder)
     wait_until(lambda: run_status(folder).is_over)
-
-
-def _spent(folder: RunFolder) -> float:
-    with RunReader(folder.store) as reader:
-        entry = reader.last_ledger()
-    return 0.0 if entry is None else entry.spent
 
 
 @pytest.mark.slow
@@ -54,8 +49,8 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> Non
             break
         _kill(folder, rng.choice(["worker", "supervisor", "both"]))
         kills += 1
-        assert _spent(folder) >= spent, "a kill reduced the time spent"
-        spent = _spent(folder)
+        assert spent_time(folder) >= spent, "a kill reduced the time spent"
+        spent = spent_time(folder)
         if str(run_status(folder)) == "finished":
             break
         resume_run(folder, weights_sha256=())
@@ -112,7 +107,7 @@ def test_kills_do_not_extend_the_budget(machine: Machine) -> None:
     summary = run_summary(folder)
     assert str(summary.status) == "out_of_time", summary.reason
     assert alive <= 6.0 + 1.0
-    assert _spent(folder) == pytest.approx(6.0, abs=CRASH_CHARGE_SECONDS)
+    assert spent_time(folder) == pytest.approx(6.0, abs=CRASH_CHARGE_SECONDS)
     with RunReader(folder.store) as reader:
         spent = [entry.spent for entry in reader.ledger()]
     assert spent == sorted(spent)
@@ -128,30 +123,22 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", f"file={extra}", "--set", "pause=5")
     machine.run("stop", folder.id)
 
-    extra.write_text("two")
-    refused = machine.run("resume", folder.id, code=1)
-    assert f"{extra} of the parameter file" in refused.stderr and "changed" in refused.stderr
-    extra.write_text("one")
-
-    code = folder.code / "draws.py"
-    source = code.read_bytes()
-    code.write_bytes(source + b"\n")
-    assert "the attack's source" in machine.run("resume", folder.id, code=1).stderr
-    code.write_bytes(source)
-
-    rules = machine.folder / "round.toml"
-    text = rules.read_text()
-    rules.write_text(text + "error_cap = 3\n")
-    assert f"the round in {rules}" in machine.run("resume", folder.id, code=1).stderr
-    rules.write_text(text)
-
-    data = machine.folder / "train_prefix-64.npy"
-    content = data.read_bytes()
-    data.write_bytes(content[:-1] + b"\0" if content[-1:] != b"\0" else content[:-1] + b"\1")
-    assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
-    data.unlink()
-    assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
-    data.write_bytes(content)
+    code, rules, data = (
+        folder.code / "draws.py",
+        *(machine.folder / name for name in ("round.toml", "train_prefix-64.npy")),
+    )
+    for file, change, named in (
+        (extra, lambda content: b"two", f"{extra} of the parameter file"),
+        (code, lambda content: content + b"\n", "the attack's source"),
+        (rules, lambda content: content + b"error_cap = 3\n", f"the round in {rules}"),
+        (data, lambda content: content[:-1] + bytes([content[-1] ^ 1]), f"the round's file {data}"),
+        (data, lambda content: None, f"the round's file {data}"),
+    ):
+        before = file.read_bytes()
+        file.unlink() if (after := change(before)) is None else file.write_bytes(after)
+        refused = machine.run("resume", folder.id, code=1)
+        assert named in refused.stderr and "changed" in refused.stderr
+        file.write_bytes(before)
 
     spec = folder.attack_spec()
     assert str(run_status(folder)) == "stopped"
@@ -189,7 +176,7 @@ def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
 def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5", "--budget", "3s")
     wait_until(lambda: guess_count(folder) > 0)
-    wait_until(lambda: _spent(folder) > 3.0 - CRASH_CHARGE_SECONDS)
+    wait_until(lambda: spent_time(folder) > 3.0 - CRASH_CHARGE_SECONDS)
     kill_supervisor(folder)
     assert str(run_status(folder)) == "lost" and not folder.submission.exists()
     resumed = machine.json("resume", folder.id, code=3)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.core.files import temporary_folder
-from harness.core.text import pluralize, sanitize, shorten
+from harness.core.text import align_columns, pluralize, sanitize, shorten
 from tests.tools.distribution import ROOT, copy_tree
 from tests.tools.stranger import USER, readable_python
 
@@ -171,36 +171,24 @@ def table_lines(results: Mapping[Column, Sequence[Result]]) -> Iterator[str]:
     """Yield the lines of the table: a row for each attempt, and the reasons of what was not held off below."""
     attempts = list(dict.fromkeys(result.attempt for column in results.values() for result in column))
     columns = [column for column, of_column in results.items() if of_column]
-    width = max(len(attempt) for attempt in attempts)
-    cells = [14] * len(columns)
-    headings = (
-        ("user", [column.user for column in columns]),
-        ("namespaces", ["allowed" if column.has_namespaces else "refused" for column in columns]),
-        ("backend", [column.backend for column in columns]),
-    )
+    rows = [
+        ["user", *(column.user for column in columns)],
+        ["namespaces", *("allowed" if column.has_namespaces else "refused" for column in columns)],
+        ["backend", *(column.backend for column in columns)],
+    ]
     notes: dict[tuple[str, str], int] = {}
-    for name, values in headings:
-        yield _line(name, values, width, cells)
-    yield "-" * (width + sum(cells) + len(cells))
     for attempt in attempts:
-        row = []
+        row = [attempt]
         for column in columns:
             chosen = [result for result in results[column] if result.attempt == attempt]
-            if not chosen:
-                row.append("")
-                continue
             outcome, reason = combined(chosen)
-            number = notes.setdefault((outcome, reason), len(notes) + 1) if outcome != HELD else 0
-            row.append(f"{outcome} [{number}]" if number else f"{outcome} {len(chosen)}")
-        yield _line(attempt, row, width, cells)
+            number = notes.setdefault((outcome, reason), len(notes) + 1) if chosen and outcome != HELD else 0
+            row.append(f"{outcome} [{number}]" if number else f"{outcome} {len(chosen)}" if chosen else "")
+        rows.append(row)
+    yield align_columns(rows)
     yield ""
     for (outcome, reason), number in notes.items():
         yield f"[{number}] {outcome}: {reason}"
-
-
-def _line(name: str, values: Sequence[str], width: int, cells: Sequence[int]) -> str:
-    columns = " ".join(value.ljust(cell) for value, cell in zip(values, cells, strict=True))
-    return f"{name.ljust(width)} {columns}".rstrip()
 
 
 def main() -> None:

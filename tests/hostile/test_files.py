@@ -5,15 +5,15 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.demo import SIZES
 from tests.functional.bundler import FAST, OWN_ENVIRONMENT, Bundler, Packed, altered
 from tests.functional.machine import Machine
+from tests.tools.tiers import first_is_fast
 
 pytestmark = pytest.mark.slow
 MEMORY_BYTES = 12 << 30
@@ -21,13 +21,6 @@ MEMORY_BYTES = 12 << 30
 SECONDS = 120
 LONGEST_OUTPUT = 4_000
 HASH = f" --hash=sha256:{'0' * 64}"
-
-
-def some_long(values: Iterable[str], *, short: int = 1) -> list[Any]:
-    """Return parameters of a test. `make check` tries the first ones, and `make test-long` all."""
-    return [
-        value if place < short else pytest.param(value, marks=pytest.mark.long) for place, value in enumerate(values)
-    ]
 
 
 def _limit_memory() -> None:
@@ -86,7 +79,7 @@ NO_FILES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a file of a model")
 @pytest.mark.parametrize("name", ["model.safetensors.index.json", "config.json", "tokenizer.json", "x"])
-@pytest.mark.parametrize("kind", some_long(NO_FILES))
+@pytest.mark.parametrize("kind", first_is_fast(NO_FILES))
 def test_a_file_of_a_model_that_is_none_is_named(machine: Machine, model: Path, kind: str, name: str) -> None:
     (model / name).unlink(missing_ok=True)
     NO_FILES[kind](model / name)
@@ -113,7 +106,7 @@ def test_a_tokenizer_that_multiplies_text_is_refused(machine: Machine, model: Pa
 
 
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a corpus")
-@pytest.mark.parametrize("kind", some_long(NO_FILES))
+@pytest.mark.parametrize("kind", first_is_fast(NO_FILES))
 @pytest.mark.parametrize("audit", ["sequence", "leakage", "membership"])
 def test_a_corpus_that_is_no_file_is_refused(machine: Machine, model: Path, kind: str, audit: str) -> None:
     NO_FILES[kind](machine.folder / "x.jsonl")
@@ -135,7 +128,7 @@ def packed(bundler: Bundler) -> Packed:
 
 
 @pytest.mark.hostile("hangs the verification of bundles with a lock")
-@pytest.mark.parametrize("name", some_long(LINES, short=2))
+@pytest.mark.parametrize("name", first_is_fast(LINES, fast=2))
 def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
     bundler: Bundler, packed: Packed, tmp_path: Path, name: str
 ) -> None:

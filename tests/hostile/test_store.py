@@ -15,7 +15,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.launch import resume_run
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.functional.machine import PLUGINS, Machine, kill_supervisor, wait_until
+from tests.functional.machine import PLUGINS, Machine, kill_supervisor, spent_time, wait_until
 
 
 class SyncedFiles:
@@ -94,12 +94,6 @@ def _executions(folder: RunFolder) -> int:
         return len(reader.events_named("supervisor"))
 
 
-def _spent(folder: RunFolder) -> float:
-    with RunReader(folder.store) as reader:
-        ledger = reader.last_ledger()
-    return 0.0 if ledger is None else ledger.spent
-
-
 def test_a_command_that_decided_before_another_one_resumed_the_run_does_not_run_it_again(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +107,7 @@ def test_a_command_that_decided_before_another_one_resumed_the_run_does_not_run_
         monkeypatch.setattr(launch, "start_supervisor", start)
         resume_run(run, weights_sha256=())
         wait_until(lambda: run_status(run).is_over and not run.is_alive)
-        after_other.append((_executions(run), _spent(run), run.submission.read_bytes()))
+        after_other.append((_executions(run), spent_time(run), run.submission.read_bytes()))
         start(run, **options)
 
     monkeypatch.setattr(launch, "start_supervisor", start_late)
@@ -121,7 +115,7 @@ def test_a_command_that_decided_before_another_one_resumed_the_run_does_not_run_
         resume_run(folder, weights_sha256=())
     assert run_status(folder) == "finished"
     assert (
-        after_other == [(_executions(folder), _spent(folder), folder.submission.read_bytes())]
+        after_other == [(_executions(folder), spent_time(folder), folder.submission.read_bytes())]
         and _executions(folder) == 2
     )
 

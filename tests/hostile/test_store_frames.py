@@ -12,13 +12,6 @@ INVALID = {
     "many_stages": "more than 500 stages",
     "half_a_character": "a text that cannot be stored",
 }
-FAILURES = {
-    "exit_in_message": "the attack raised Unprintable at misbehaving.py:{line}: with a message that raised SystemExit.",
-    "exit_in_harness_error": "the job raised an error that cannot be described; its log has the traceback.",
-    "exit_with_hostile_code": "the job raised an error that cannot be described; its log has the traceback.",
-    "finishes_itself": "the attack ended early, and nothing had asked it to.",
-    "interrupted": "the user pressed a key.",
-}
 
 
 @pytest.mark.parametrize("action", INVALID)
@@ -30,14 +23,6 @@ def test_an_invalid_message_ends_the_run_with_a_sentence_and_a_small_record(mach
     shown = machine.run("show", summary["id"], "--json").stdout
     cache = RunFolder(Path(summary["directory"])).summary
     assert len(shown) < _LARGEST_SUMMARY_BYTES and cache.stat().st_size < _LARGEST_SUMMARY_BYTES
-
-
-@pytest.mark.parametrize("action", FAILURES)
-def test_only_the_user_and_the_clock_stop_a_run(machine: Machine, action: str) -> None:
-    summary = machine.attack("misbehaving", "--set", f"action={action}", code=1)
-    before, _, after = FAILURES[action].partition("{line}")
-    assert summary["status"] == "crashed" and summary["guesses"] >= 5
-    assert summary["reason"].startswith(before) and summary["reason"].endswith(after)
 
 
 def test_a_crash_names_the_log_and_prints_its_last_line(machine: Machine) -> None:

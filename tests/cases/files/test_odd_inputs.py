@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from harness.core.arrays import mapped_array
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, read_start
 from harness.core.inputs import read_bounded, require_file
 from harness.core.submission_reader import SubmissionRules, submission_faults
+from harness.core.tokenizers import load_tokenizer
 from harness.corpora.arrow_sets import values_in_arrow_set
 from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes, read_text
@@ -46,6 +48,8 @@ def _arrow_set(file: Path) -> list[Any]:
 
 READERS: dict[str, Callable[[Path], object]] = {
     "bounded": lambda file: read_bounded(file, limit=10),
+    "array": mapped_array,
+    "tokenizer": load_tokenizer,
     "text": read_text,
     "archive of arrays": lambda file: read_archive(file, ["prefixes"]),
     "zip": lambda file: unpack(file, file.parent / "unpacked"),
@@ -115,7 +119,13 @@ def model(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
+        *(
+            "model.safetensors.index.json",
+            "config.json",
+            "generation_config.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+        ),
         *("added_tokens.json", "chat_template.jinja", "chat_template.json", "vocab.json", "merges.txt", "vocab.txt"),
         *("spiece.model", "tokenizer.json", "tekken.json", "qwen.tiktoken", "preprocessor_config.json"),
     ],
@@ -123,6 +133,8 @@ def model(tmp_path: Path) -> Iterator[Path]:
 def test_a_file_of_a_model_that_is_read_whole_has_a_limit(name: str, model: Path) -> None:
     (model / name).unlink(missing_ok=True)
     _endless(model / name)
+    if name.endswith(".index.json"):
+        (model / "model.safetensors").unlink()
     with pytest.raises(HarnessError, match=rf"{name}: larger than [\d,]+ bytes\. Download the model again\."):
         resolve_target(str(model))
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import main
-from harness.core.errors import HarnessError
-from harness.core.inputs import content_sha256, files_in
+from harness.core.inputs import content_sha256
 from harness.core.text import sanitize
 from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
@@ -50,11 +49,3 @@ def test_a_path_that_is_not_utf8_is_refused_in_one_sentence(
         main()
     error = capsys.readouterr().err
     assert "caf\\udce9" in error and "is not UTF-8. Rename the file or directory" in error and "internal" not in error
-
-
-def test_a_link_that_leads_to_itself_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x").symlink_to("x")
-    (tmp_path / "y").symlink_to("z")
-    (tmp_path / "z").symlink_to("y")
-    with pytest.raises(HarnessError, match="is a link that leads to itself"):
-        files_in(tmp_path)

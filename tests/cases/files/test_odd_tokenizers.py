@@ -167,6 +167,20 @@ def test_a_failure_of_the_library_is_one_sentence(parts: dict[str, Any], tmp_pat
         tokenizer.decode(tokenizer.encode(3_000 * "a").ids[:1] * 3, skip_special_tokens=False)
 
 
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("AAAA////", "its table of characters is cut short"),
+        ("", r"not a tokenizer\.json"),
+        ("AA", r"not a tokenizer\.json"),
+    ],
+)
+def test_a_table_that_the_library_cannot_read_is_one_sentence(tmp_path: Path, table: str, says: str) -> None:
+    normalizer = {"type": "Precompiled", "precompiled_charsmap": table}
+    with pytest.raises(HarnessError, match=says):
+        _tokenizer(_content(normalizer=normalizer), tmp_path).encode("some text")
+
+
 def test_a_word_that_the_model_cannot_encode_is_one_sentence() -> None:
     library = LibraryTokenizer(models.WordLevel({"a": 0}, unk_token="[UNK]"))
     with pytest.raises(HarnessError, match="the tokenizer fails"):

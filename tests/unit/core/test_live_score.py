@@ -201,13 +201,3 @@ def test_guesses_that_became_void_solve_nothing() -> None:
     assert live.figures().any_guess_correct == 0
     live.add(guesses_of([Row(2, (1, 0), 0.1)]))
     assert live.figures().any_guess_correct == 1 / EXAMPLES
-
-
-@given(st.lists(rows, max_size=20), limits, st.randoms(use_true_random=False))
-def test_the_order_of_arrival_changes_no_submission(all_rows: list[Row], limit: tuple[int, int], random) -> None:
-    """Only the last score of equal guesses depends on the order, so each pair of example and suffix comes once."""
-    distinct = list({(row.example, row.suffix): row for row in all_rows}.values())
-    shuffled = list(distinct)
-    random.shuffle(shuffled)
-    one, other = (submitted(some, *limit) for some in (distinct, shuffled))
-    assert one.ids.tolist() == other.ids.tolist() and one.suffixes.tolist() == other.suffixes.tolist()

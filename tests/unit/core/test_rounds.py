@@ -1,7 +1,5 @@
 """Round files: fields, bases, errors and folds."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -201,24 +199,13 @@ def test_a_circular_base_is_refused(folder):
         ("forbidden_models = 'one/*'", "forbidden_models"),
         ("forbidden_models = [7]", "forbidden_models"),
         ("training_data_search = true", "training_data_search"),
+        ("", "title"),
+        ("name = [[[", "TOML"),
     ],
 )
 def test_a_faulty_field_is_named(folder, line, field):
     fields = [other for other in PLAIN.splitlines() if not other.startswith(field)]
     assert field in error_of(folder / "faulty.toml", "\n".join([*fields, line]))
-
-
-def test_a_missing_field_is_named(folder):
-    assert "title" in error_of(folder / "faulty.toml", PLAIN.replace('title = "A small round"', ""))
-
-
-def test_invalid_toml_is_refused(folder):
-    assert "TOML" in error_of(folder / "faulty.toml", "name = [[[")
-
-
-def test_an_unknown_round_suggests_the_nearest():
-    with pytest.raises(HarnessError, match="did you mean satml-dev"):
-        load_round("satml-dve")
 
 
 def test_a_fold_shares_no_cluster_with_its_training_rows(folder):
@@ -232,11 +219,6 @@ def test_a_fold_shares_no_cluster_with_its_training_rows(folder):
         assert not {row.tobytes() for row in prefixes} & {row.tobytes() for row in training.prefixes}
         attacked += len(prefixes)
     assert attacked == len(whole)
-
-
-def test_a_fold_beyond_the_last_is_refused(folder):
-    with pytest.raises(HarnessError, match="folds are numbered from 0"):
-        load_round(f"{folder / 'small.toml'}:fold3of3")
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=80), st.integers(2, 6))
@@ -283,19 +265,20 @@ def test_pre_prefixes_may_be_absent(folder):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("~no-such-user/round.toml", "unknown user"), ("/dev/zero", "not a regular file"), ("./", "not a regular file")],
+    [
+        ("~no-such-user/round.toml", "unknown user"),
+        ("/dev/zero", "not a regular file"),
+        ("./", "not a regular file"),
+        ("satml-dve", "did you mean satml-dev"),
+        ("demo:fold3of3", "folds are numbered from 0"),
+    ],
 )
-def test_a_round_that_is_not_a_file_is_refused(name: str, message: str) -> None:
+def test_a_round_that_does_not_exist_is_refused(name: str, message: str) -> None:
     with pytest.raises(HarnessError, match=message):
         load_round(name)
 
 
-def test_a_fold_of_a_blind_round_is_not_blind(tmp_path: Path) -> None:
-    for name in ("prefix", "train"):
-        np.save(tmp_path / f"{name}.npy", np.zeros((4, 2), np.uint16))
-    (tmp_path / "blind.toml").write_text(
-        'name = "blind"\ntitle = "t"\nprefix_file = "prefix.npy"\ntarget = "none"\n'
-        'train_prefix_file = "train.npy"\ntrain_suffix_file = "train.npy"\n'
-    )
-    blind = load_round(str(tmp_path / "blind.toml"))
+def test_a_fold_of_a_blind_round_is_not_blind(folder):
+    (folder / "small.toml").write_text(PLAIN.replace('answer_file = "suffix.npy"\n', ""))
+    blind = load_round(str(folder / "small.toml"))
     assert blind.is_blind and not blind.derived_fold(0, 2).is_blind

@@ -11,31 +11,26 @@ from harness.core.times import (
     day_and_time,
     format_duration,
     moment_text,
-    parse_duration,
     parse_moment,
     time_of_day,
     utc_date_and_time,
 )
 
 
-def test_timestamps_are_shown_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
+@pytest.mark.parametrize(
+    ("zone", "texts"),
+    [
+        ("UTC", ("00:00:00", "Jan 01 00:00", "1970-01-01 00:00")),
+        ("Asia/Tokyo", ("09:00:00", "Jan 01 09:00", "1970-01-01 09:00")),
+    ],
+)
+def test_only_timestamps_in_utc_ignore_the_time_zone(
+    monkeypatch: pytest.MonkeyPatch, zone: str, texts: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        assert (time_of_day(0.0), day_and_time(0.0), date_and_time(0.0)) == (
-            "00:00:00",
-            "Jan 01 00:00",
-            "1970-01-01 00:00",
-        )
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-
-
-def test_utc_timestamps_ignore_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    try:
+        assert (time_of_day(0.0), day_and_time(0.0), date_and_time(0.0)) == texts
         assert utc_date_and_time(0.0) == "1970-01-01 00:00 UTC"
     finally:
         monkeypatch.undo()

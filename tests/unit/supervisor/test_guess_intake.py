@@ -15,7 +15,7 @@ from harness.core.requests import read_kept, write_state
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader
 from harness.supervisor.attack_job import AttackJob
-from harness.supervisor.intake import IntakeError
+from harness.supervisor.intake import Intake, IntakeError
 from harness.worker.attack_job import AttackContext
 from tests.records import Recorded, recorded_run
 
@@ -26,6 +26,16 @@ LONG = "x" * 60_000
 @pytest.fixture
 def run(home: Path) -> Recorded:
     return recorded_run(home)
+
+
+@pytest.fixture
+def job(run: Recorded) -> AttackJob:
+    return AttackJob(run.folder, run.folder.attack_spec())
+
+
+@pytest.fixture
+def intake(run: Recorded, job: AttackJob) -> Intake:
+    return job.intake(run.store)
 
 
 def kept(name: str, value: float) -> Frame:
@@ -56,8 +66,7 @@ def submitted(run: Recorded) -> tuple[int, list[int]]:
     return int(point.solved or 0), submission.ids.tolist()
 
 
-def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded, intake: Intake) -> None:
     for step in range(300):
         with run.store.transaction():
             intake.take(kept("tuning", step), size=5 * MEBIBYTE)
@@ -65,8 +74,7 @@ def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
         assert {name: array.tolist() for name, array in reader.kept_arrays().items()} == {"tuning": [299.0]}
 
 
-def test_keeping_too_much_is_refused(run: Recorded) -> None:
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+def test_keeping_too_much_is_refused(run: Recorded, intake: Intake) -> None:
     with run.store.transaction():
         for number in range(4):
             intake.take(kept(f"part {number}", number), size=256 * MEBIBYTE)
@@ -74,9 +82,7 @@ def test_keeping_too_much_is_refused(run: Recorded) -> None:
             intake.take(kept("part 4", 4), size=MEBIBYTE)
 
 
-def test_the_recorded_score_follows_a_repeated_batch(run: Recorded) -> None:
-    job = AttackJob(run.folder, run.folder.attack_spec())
-    intake = job.intake(run.store)
+def test_the_recorded_score_follows_a_repeated_batch(run: Recorded, job: AttackJob, intake: Intake) -> None:
     with run.store.transaction():
         intake.take(begin("a"), 10)
         intake.take(guess(run, [(0, True, 1.0), (1, True, 0.5)]), 10)
@@ -89,9 +95,7 @@ def test_the_recorded_score_follows_a_repeated_batch(run: Recorded) -> None:
     assert submitted(run) == (1, [2])
 
 
-def test_the_recorded_score_follows_a_lowered_guess(run: Recorded) -> None:
-    job = AttackJob(run.folder, run.folder.attack_spec())
-    intake = job.intake(run.store)
+def test_the_recorded_score_follows_a_lowered_guess(run: Recorded, job: AttackJob, intake: Intake) -> None:
     with run.store.transaction():
         intake.take(begin("a"), 10)
         intake.take(guess(run, [(0, False, 2.0), (0, True, 1.0)]), 10)
@@ -103,9 +107,7 @@ def test_the_recorded_score_follows_a_lowered_guess(run: Recorded) -> None:
     assert submitted(run) == (1, [0])
 
 
-def test_the_recorded_score_follows_a_final_order(run: Recorded) -> None:
-    job = AttackJob(run.folder, run.folder.attack_spec())
-    intake = job.intake(run.store)
+def test_the_recorded_score_follows_a_final_order(run: Recorded, job: AttackJob, intake: Intake) -> None:
     final = Frame("final", 2, {"example": np.array([3, 4]), "suffix": run.answers[[3, 4]].astype(np.uint16)})
     with run.store.transaction():
         intake.take(begin("a"), 10)
@@ -121,9 +123,7 @@ def test_the_recorded_score_follows_a_final_order(run: Recorded) -> None:
     assert submitted(run) == (2, [3, 4])
 
 
-def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
-    job = AttackJob(run.folder, run.folder.attack_spec())
-    intake = job.intake(run.store)
+def test_a_score_is_recorded_only_when_it_is_due(run: Recorded, job: AttackJob, intake: Intake) -> None:
     with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
         job.record_score(run.store, at=0.0, spent=0.0)
         assert reader.points() == []
@@ -150,9 +150,8 @@ def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
     ],
 )
 def test_guesses_that_do_not_fit_the_round_are_refused(
-    run: Recorded, columns: dict[str, np.ndarray], message: str
+    run: Recorded, intake: Intake, columns: dict[str, np.ndarray], message: str
 ) -> None:
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     frame = guess(run, [(0, True, 1.0)])
     forged = Frame("guess", 1, {**frame.columns, **columns}, frame.fields)
     with run.store.transaction(), pytest.raises(IntakeError, match=message):
@@ -173,8 +172,9 @@ def test_guesses_that_do_not_fit_the_round_are_refused(
         ),
     ],
 )
-def test_a_frame_that_no_honest_worker_sends_is_refused(run: Recorded, frame: Frame, message: str) -> None:
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+def test_a_frame_that_no_honest_worker_sends_is_refused(
+    run: Recorded, intake: Intake, frame: Frame, message: str
+) -> None:
     with run.store.transaction(), pytest.raises(IntakeError, match=message) as refusal:
         intake.take(frame, 10)
     assert len(str(refusal.value)) < 250
@@ -187,8 +187,9 @@ def test_a_frame_that_no_honest_worker_sends_is_refused(run: Recorded, frame: Fr
         (lambda number: kept(f"{number}", 0.0), "more than 10,000 kept arrays"),
     ],
 )
-def test_too_many_frames_are_refused(run: Recorded, frame_of: Callable[[int], Frame], message: str) -> None:
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
+def test_too_many_frames_are_refused(
+    run: Recorded, intake: Intake, frame_of: Callable[[int], Frame], message: str
+) -> None:
     with run.store.transaction():
         for number in range(10_000):
             intake.take(frame_of(number), 10)
@@ -245,8 +246,7 @@ def test_an_array_that_cannot_be_stored_is_refused(tmp_path: Path, array: np.nda
 
 
 @pytest.mark.parametrize("dtype", ["O", "<f4", "", "i4,f8", "x" * 99, "<U0"])
-def test_a_kept_array_of_a_wrong_dtype_is_refused(run: Recorded, dtype: str) -> None:
+def test_a_kept_array_of_a_wrong_dtype_is_refused(run: Recorded, intake: Intake, dtype: str) -> None:
     frame = kept("name", 1.0)
-    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     with pytest.raises(IntakeError, match="a kept array"):
         intake.take(Frame(frame.table, frame.rows, frame.columns, {**frame.fields, "dtype": dtype}), size=1)
