@@ -23,7 +23,6 @@ from harness.core.files import (
     write_atomically,
 )
 from harness.core.paths import state_home
-from harness.core.spec import TargetRecord
 from harness.core.version import __version__
 from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder, remove_run
@@ -107,26 +106,19 @@ class ReceivedRecord:
         if not isinstance(used, AttackSpec) or _identity(used) != _identity(planned):
             raise HarnessError(f"{planned.id}: the node ran something else than was planned.")
 
-        def on_node(recorded: TargetRecord | None, loaded: TargetRecord | None) -> TargetRecord | None:
-            if recorded is None or loaded is None:
-                return recorded
-            return recorded.model_copy(update={"device": loaded.device, "threads": loaded.threads})
-
-        return planned.model_copy(
-            update={
-                "target": on_node(planned.target, used.target),
-                "reference": on_node(planned.reference, used.reference),
-                "versions": used.versions,
-                "hardware": used.hardware,
-                "shares_device": used.shares_device,
-            }
-        )
+        loaded = used.models_by_role
+        models = {
+            role: model.model_copy(update={"device": loaded[role].device, "threads": loaded[role].threads})
+            for role, model in planned.models_by_role.items()
+        }
+        of_node = {name: getattr(used, name) for name in ("versions", "hardware", "shares_device")}
+        return planned.model_copy(update=models | of_node)
 
 
 def _identity(spec: AttackSpec) -> tuple[object, ...]:
     """Return the parts of a spec that a node must not change."""
     params = {name: value for name, value in spec.params.items() if name not in spec.paths}
-    weights = [target.weights_sha256 for target in spec.targets]
+    weights = {role: model.weights_sha256 for role, model in spec.models_by_role.items()}
     return (spec.id, spec.attack, params, spec.seed, spec.examples, spec.budget, spec.round.name, weights)
 
 

@@ -25,7 +25,6 @@ from harness.core.files import (
 )
 from harness.core.inputs import files_in
 from harness.core.requests import write_inputs
-from harness.core.spec import TargetRecord
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.sweeps.running import PlannedRun
@@ -159,8 +158,7 @@ class Packer:
 
     def with_named_files(self, spec: AttackSpec, parts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
         """Return `parts`, and the files of models and path parameters. Raises HarnessError if one has the answers."""
-        models = {"target": spec.target, "reference": spec.reference}
-        files = parts | {role: self.files_below(model.path) for role, model in models.items() if model is not None}
+        files = parts | {role: self.files_below(model.path) for role, model in spec.models_by_role.items()}
         files |= {f"path:{name}": self.files_below(record.path) for name, record in spec.paths.items()}
         answers = spec.round.file_with_answers
         if answers is not None and any(spec.data_sha256.get(str(answers)) in part.values() for part in files.values()):
@@ -222,10 +220,10 @@ def without_answers(spec: AttackSpec) -> AttackSpec:
 
 def bound_to_node(shipped: AttackSpec, located: Mapping[str, Path], *, device: str) -> AttackSpec:
     """Return the spec with the paths of a node, by part of the shipment, and with the device that the node gives it."""
-    models: dict[str, TargetRecord | None] = {"target": shipped.target, "reference": shipped.reference}
-    for role, model in models.items():
-        if model is not None:
-            models[role] = model.model_copy(update={"path": located[role], "device": device})
+    models = {
+        role: model.model_copy(update={"path": located[role], "device": device})
+        for role, model in shipped.models_by_role.items()
+    }
     paths = {
         name: record.model_copy(update={"path": located[f"path:{name}"]}) for name, record in shipped.paths.items()
     }

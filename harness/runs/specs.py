@@ -86,8 +86,14 @@ class AttackSpec(JobSpec):
         return names + [name for name, value in rules.items() if value != second_rules[name]]
 
     @property
+    def models_by_role(self) -> dict[str, TargetRecord]:
+        """The models of the attack by their role, `target` and `reference`."""
+        roles = {"target": self.target, "reference": self.reference}
+        return {role: model for role, model in roles.items() if model is not None}
+
+    @property
     def targets(self) -> tuple[TargetRecord, ...]:
-        return tuple(model for model in (self.target, self.reference) if model is not None)
+        return tuple(self.models_by_role.values())
 
     @property
     def target_name(self) -> str | None:

@@ -13,10 +13,10 @@ import pytest
 
 from harness.core import paths
 from harness.runs.folder import RunFolder
-from harness.sandbox import SandboxedProcess, SandboxPolicy, detect_backend
+from harness.sandbox import SandboxPolicy, detect_backend
 from harness.sandbox.backends import BACKENDS, backend_named, is_available
-from harness.sandbox.policy import plain_environment
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
+from tests.functional.sandboxed import output_of, start_sandboxed
 
 pytestmark = pytest.mark.usefixtures("real_processes")
 
@@ -121,26 +121,9 @@ def backend(request: pytest.FixtureRequest, use_backend: Callable[[str], object]
     return str(request.param)
 
 
-def _start(
-    argv: list[str], scratch: Path, environment: dict[str, str] | None = None, **policy: Any
-) -> SandboxedProcess:
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    environment = plain_environment(scratch) | (environment or {})
-    return SandboxedProcess(
-        argv, SandboxPolicy(writable=(scratch,), **policy), cwd=scratch, environment=environment, **streams
-    )
-
-
-def _output(process: SandboxedProcess) -> str:
-    try:
-        return process.popen.communicate(timeout=240)[0].decode()
-    finally:
-        process.close()
-
-
 def test_a_fork_bomb_is_limited_and_killed(backend: str, tmp_path: Path) -> None:
     mark = f"6{os.getpid()}.{len(backend)}"
-    process = _start(["sh", "-c", f"while :; do sleep {mark} & done"], tmp_path, processes=32)
+    process = start_sandboxed(["sh", "-c", f"while :; do sleep {mark} & done"], tmp_path, processes=32)
     limit = process.wait_until_applied().processes
     if limit is None:
         process.close()
@@ -151,7 +134,7 @@ def test_a_fork_bomb_is_limited_and_killed(backend: str, tmp_path: Path) -> None
 
 
 def test_memory_beyond_the_limit_kills_the_process(sandboxed: str, tmp_path: Path) -> None:
-    process = _start([sys.executable, "-c", "b'1' * (1 << 28)"], tmp_path, memory=1 << 26)
+    process = start_sandboxed([sys.executable, "-c", "b'1' * (1 << 28)"], tmp_path, memory=1 << 26)
     if process.wait_until_applied().memory is None:
         process.close()
         pytest.skip("this user may write to no control group.")
@@ -171,7 +154,7 @@ except PermissionError:
     print("reached the one, not the other")
 """
     argv = [sys.executable, "-c", script, str(outside.tcp.getsockname()[1]), str(outside.socket_path)]
-    assert "reached the one, not the other" in _output(_start(argv, outside.folder, network=True))
+    assert "reached the one, not the other" in output_of(start_sandboxed(argv, outside.folder, network=True))
 
 
 def test_the_kernel_refuses_what_needs_a_capability(sandboxed: str, tmp_path: Path) -> None:
@@ -182,7 +165,7 @@ name = socket.gethostname().encode()
 for call, arguments in ((libc.acct, [None]), (libc.swapoff, [b"/"]), (libc.sethostname, [name, len(name)])):
     print(call(*arguments) == -1 and errno.errorcode[ctypes.get_errno()])
 """
-    assert _output(_start([sys.executable, "-c", script], tmp_path)).split() == ["EPERM"] * 3
+    assert output_of(start_sandboxed([sys.executable, "-c", script], tmp_path)).split() == ["EPERM"] * 3
 
 
 def test_shared_memory_exists_and_is_limited(sandboxed: str, tmp_path: Path) -> None:
@@ -195,7 +178,7 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-    assert "No space left on device" in _output(_start([sys.executable, "-c", script], tmp_path))
+    assert "No space left on device" in output_of(start_sandboxed([sys.executable, "-c", script], tmp_path))
 
 
 def _run_inside(machine: Machine, backend: str, name: str, *settings: str) -> tuple[str, str]:
@@ -208,7 +191,11 @@ def _run_inside(machine: Machine, backend: str, name: str, *settings: str) -> tu
     environment = homes | {"HARNESS_SANDBOX": backend, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "harness", "run", name, *machine.plugin(), *settings, "--json"]
     files = tuple(machine.folder.glob("*.npy"))
-    out = _output(_start(command, scratch, environment, readable=(PLUGINS, machine.folder / "round.toml", *files)))
+    out = output_of(
+        start_sandboxed(
+            command, scratch, environment=environment, readable=(PLUGINS, machine.folder / "round.toml", *files)
+        )
+    )
     assert '"status": "finished"' in out and f'"sandbox": "{backend}"' in out, out
     (log,) = (scratch / "home" / "runs").glob("*/worker.log")
     return out, log.read_text()
@@ -248,7 +235,7 @@ def test_a_cached_model_is_readable_and_others_are_not(
     scratch.mkdir()
     files = [*(snapshot / "model.safetensors" for snapshot in snapshots), cache / "models--a" / "blobs" / "older"]
     script = "for f in {}; do cat $f || echo; done".format(" ".join(map(str, files)))
-    out = _output(_start(["sh", "-c", script], scratch, readable=(snapshots[0],)))
+    out = output_of(start_sandboxed(["sh", "-c", script], scratch, readable=(snapshots[0],)))
     assert "weights of models--a" in out
     assert "weights of models--b" not in out and "another revision" not in out
 
@@ -263,7 +250,7 @@ def test_the_deepest_path_decides_and_hidden_paths_stay_hidden(sandboxed: str, t
     script = 'find "$1" -type f -print0 2>/dev/null | xargs -0 cat; cat "$1/secret.npy" "$1/hidden/file" "$1/../file"'
     readable, hidden = (shown, shown / "hidden" / "shown again"), (shown / "hidden", shown / "secret.npy")
     argv = ["sh", "-c", script, "sh", str(shown)]
-    out = _output(_start(argv, scratch, readable=readable, hidden=hidden))
+    out = output_of(start_sandboxed(argv, scratch, readable=readable, hidden=hidden))
     assert "<shown>" in out and "<beside>" in out
     assert "<hidden>" not in out and "<secret>" not in out and f"<{tmp_path.name}>" not in out
     assert "<shown again>" not in out

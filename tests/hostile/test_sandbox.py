@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness.core import paths
-from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
+from harness.sandbox import SandboxPolicy, backend_named
 from harness.sandbox.backends import BACKENDS, Landlock, LauncherSetup, SandboxBackend
-from harness.sandbox.policy import plain_environment
 from tests.functional.machine import Machine
+from tests.functional.sandboxed import output_of, start_sandboxed
 
 PLUGINS = Path(__file__).parent / "plugins"
 CHANGES = """
@@ -112,19 +112,7 @@ def _run(backend: SandboxBackend, folder: Path, *argv: str, **policy: tuple[Path
     """Run a command in the sandbox with a scratch directory in `folder`, and return its output."""
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    process = SandboxedProcess(
-        argv,
-        SandboxPolicy(writable=(scratch,), **policy),
-        cwd=scratch,
-        environment=plain_environment(scratch),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        backend=backend,
-    )
-    try:
-        return process.popen.communicate(timeout=240)[0].decode()
-    finally:
-        process.close()
+    return output_of(start_sandboxed(argv, scratch, backend=backend, **policy))
 
 
 def _script(backend: SandboxBackend, folder: Path, script: str, **policy: tuple[Path, ...]) -> list[str]:
