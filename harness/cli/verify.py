@@ -27,10 +27,10 @@ from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import FrozenCode, LocalTarget
 from harness.submit.code_folder import HUB_ID
 from harness.submit.code_spec import CodeTarget
-from harness.submit.environment import InstallOptions
+from harness.submit.execution import RunSettings
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
-from harness.submit.verification import OrganizerInputs, RunSettings, Verification
+from harness.submit.verification import OrganizerInputs, Verification
 
 
 class VerifyOptions(Options):
@@ -155,7 +155,6 @@ def verify_bundle(
         answers=answers,
         budget=None if options.budget is None else budget_seconds(options.budget),
     )
-    install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
     base = bundle if out is None else out / bundle.name
     began = time.monotonic()
     with _work_folder(work) as place, StatusLine(seconds=10) as line:
@@ -163,8 +162,16 @@ def verify_bundle(
         def on_step(step: str) -> None:
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
+        settings = RunSettings(
+            use_own_environment=options.own_environment,
+            wheels=options.wheels,
+            may_use_network=options.allow_network_install,
+            may_run_without_sandbox=options.unsafe,
+            device=device,
+            on_step=on_step,
+        )
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(inputs, RunSettings(install, device, options.unsafe, on_step))
+        verdict = verification.run(inputs, settings)
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
             write_output(produced_path(base), verification.produced.read_bytes())

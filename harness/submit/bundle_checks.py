@@ -13,7 +13,7 @@ from harness.core.files import file_errors, file_sha256, open_regular, read_star
 from harness.core.inputs import read_bounded_text, require_file
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
-from harness.core.text import shorten
+from harness.core.text import list_first, shorten
 from harness.core.times import format_duration
 from harness.core.version import __version__
 from harness.submit.archive import unpack
@@ -25,7 +25,7 @@ from harness.submit.lock_file import read_pins
 from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import description_length, load_team
-from harness.submit.verdict import FindingLog
+from harness.submit.verdict import FindingLog, error_in_bundle
 from harness.submit.wheel import WHEEL, harness_wheel
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
@@ -61,23 +61,14 @@ def bundle_sha256(bundle: Path) -> str:
 def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> UnpackedBundle:
     """Unpack a bundle into `folder`, check every file against the manifest, and read what the bundle says."""
     folder.mkdir(parents=True)
-    try:
+    with log.fail_on_error("archive", folder):
         names = unpack(bundle, folder)
         manifest = read_manifest(folder)
-    except HarnessError as error:
-        log.fail("archive", error_in_bundle(error, folder))
     faults = manifest_faults(manifest, folder, names)
-    more = f"; and {len(faults) - 3:,} more" if len(faults) > 3 else ""
-    log.check(
-        "manifest",
-        not faults,
-        f"all {len(manifest.files):,} files match the manifest",
-        "; ".join(faults[:3]) + more,
-    )
-    try:
+    matches = f"all {len(manifest.files):,} files match the manifest"
+    log.check("manifest", not faults, matches, list_first(faults, 3, separator="; "))
+    with log.fail_on_error("code", folder):
         opened = UnpackedBundle(manifest, read_code_spec(folder / "code"), read_round_rules(folder / "code"))
-    except HarnessError as error:
-        log.fail("code", error_in_bundle(error, folder))
     for mark in manifest.marks:
         log.note("accepted", f"{mark.check}: {mark.sentence}")
     return opened
@@ -85,11 +76,8 @@ def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> UnpackedBundle:
 
 def check_documents(folder: Path, log: FindingLog) -> None:
     """Check the team file and the description of a submission bundle."""
-    try:
-        team = load_team(folder / "team.toml")
-    except HarnessError as error:
-        log.fail("team", error_in_bundle(error, folder))
-    log.note("team", team.title)
+    with log.fail_on_error("team", folder):
+        log.note("team", load_team(folder / "team.toml").title)
     pdf = folder / "description.pdf"
     is_pdf = pdf.is_file() and read_start(pdf, 5) == b"%PDF-"
     log.check("description", is_pdf, "description.pdf is present", "description.pdf is missing or not a PDF")
@@ -148,13 +136,11 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
     the challenge.
     """
     code, (manifest, spec, rules) = folder / "code", bundle
-    try:
+    with log.fail_on_error("code", folder):
         read_pins(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
         for name in manifest.files:
             if name.startswith("code/") and name.endswith(".py"):
                 _check_encoding(folder / name)
-    except HarnessError as error:
-        log.fail("code", error_in_bundle(error, folder))
     source = f"code/attack/{spec.attack.file}"
     log.check(
         "code",
@@ -198,10 +184,8 @@ def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: 
         f"the submission is for these {len(judging.prefixes):,} prefixes",
         "the submission was made for other prefixes",
     )
-    try:
+    with log.fail_on_error("submission", folder):
         submitted = read_submission(folder / SUBMISSION, judging.submission_rules)
-    except HarnessError as error:
-        log.fail("submission", error_in_bundle(error, folder))
     log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")
     return submitted
 
@@ -232,11 +216,6 @@ def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog)
     return folders
 
 
-def error_in_bundle(error: HarnessError, folder: Path) -> str:
-    """Return the error as a clause, with paths relative to the unpacked bundle."""
-    return str(error).replace(f"{folder}/", "").rstrip(".")
-
-
 def _check_encoding(source: Path) -> None:
     """Raise HarnessError if Python would read another text in a source file than its reviewers."""
     try:
@@ -250,17 +229,15 @@ def _check_encoding(source: Path) -> None:
 
 def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Round, log: FindingLog) -> None:
     """Note files of code/ that `harness bundle` writes differently or not at all: the result may come from them."""
-    script = code / RUN_SH
-    if not _has_content(script, run_script(spec, rules)):
+    if not _has_content(code / RUN_SH, run_script(spec, rules)):
         log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
     expected = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
     names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
     extra = [n for n in names if n not in expected and not n.startswith(folders) and not WHEEL.fullmatch(n)]
     if extra:
-        more = f" and {len(extra) - 3:,} more" if len(extra) > 3 else ""
-        listed = ", ".join(map(shorten, extra[:3]))
-        log.note("code", f"code/ contains files that harness bundle does not write: {listed}{more}")
+        listed = list_first([shorten(name) for name in extra], 3)
+        log.note("code", f"code/ contains files that harness bundle does not write: {listed}")
 
 
 def _has_content(file: Path, content: bytes) -> bool:
@@ -270,11 +247,10 @@ def _has_content(file: Path, content: bytes) -> bool:
 def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:
     """Note whether the bundle's harness is the one that verifies. A team may have changed its copy."""
     name, content = harness_wheel()
-    if _has_content(code / name, content):
-        log.note("harness", "the bundle's harness is the one that verifies")
-        return
-    log.note(
-        "harness",
-        f"the bundle's harness ({shorten(version)}) is another build than the one that verifies ({__version__}), which "
-        "scores the result; this does no harm if the submission is reproduced",
-    )
+    sentence = "the bundle's harness is the one that verifies"
+    if not _has_content(code / name, content):
+        sentence = (
+            f"the bundle's harness ({shorten(version)}) is another build than the one that verifies ({__version__}), "
+            "which scores the result; this does no harm if the submission is reproduced"
+        )
+    log.note("harness", sentence)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.inputs import read_bounded
-from harness.core.text import pluralize, shorten
+from harness.core.text import list_first, pluralize, shorten
 from harness.submit.code_folder import README
 
 _MAX_TEXT_BYTES = 1 << 20
@@ -80,8 +80,7 @@ class CodeDifference:
             return f"the code is the frozen code with a patch of {self.patch.words}"
         names, patched = (self.unexplained, " with the patch") if self.patch else (sorted(self.changes), "")
         differ = f"{pluralize(len(names), 'file')} differ{'s' if len(names) == 1 else ''}"
-        more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-        return f"{differ} from the frozen code{patched}: {', '.join(map(shorten, names[:5]))}{more}"
+        return f"{differ} from the frozen code{patched}: {list_first([shorten(name) for name in names], 5)}"
 
 
 def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool, patch: Path | None = None) -> CodeDifference:

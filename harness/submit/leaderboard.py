@@ -24,7 +24,6 @@ from harness.submit.bundle_checks import (
     check_frozen,
     check_other_models,
     compare_with_frozen,
-    error_in_bundle,
     open_bundle,
     read_submitted,
 )
@@ -36,6 +35,7 @@ from harness.submit.verdict import (
     FindingLog,
     Outcome,
     Verdict,
+    error_in_bundle,
     load_verdict,
     produced_path,
     unexpected_clause,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,13 @@ from harness.submit.bundle_checks import (
     check_frozen,
     check_models,
     compare_with_frozen,
-    error_in_bundle,
     open_bundle,
     read_submitted,
 )
 from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
-from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
-from harness.submit.execution import OnLine, StepResult, run_step
+from harness.submit.environment import CodeEnvironment, OtherVersionsError, create_environment
+from harness.submit.execution import RunSettings, StepResult, run_step
 from harness.submit.frozen_code import CodeDifference
 from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest
@@ -46,6 +45,7 @@ from harness.submit.verdict import (
     Outcome,
     Verdict,
     compare_submissions,
+    error_in_bundle,
 )
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
@@ -71,19 +71,6 @@ class OrganizerInputs:
         """The files with prefixes and answers, which the code must not find."""
         of_round = () if self.round is None else self.round.files
         return (*of_round, *filter(None, (self.prefixes, self.answers)))
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings of a run of the code.
-
-    `device` None means the bundle's device. `on_step` gets a description of each step.
-    """
-
-    install: InstallOptions
-    device: str | None = None
-    may_run_without_sandbox: bool = False
-    on_step: OnLine = field(default=lambda step: None)
 
 
 class Verification:
@@ -139,8 +126,7 @@ class Verification:
             models = check_models(spec, inputs.find_model, self._log)
             self._require_sandbox(settings)
             environment = self._create_environment(spec, settings)
-            budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
-            budget = budget if inputs.budget is None else inputs.budget
+            budget = inputs.budget or (_DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget)
             self._report["budget_s"] = budget
             self._run_code(judging.prefixes, settings, environment, models=models, hidden=inputs.files, budget=budget)
             produced = self._read_produced(judging)
@@ -174,9 +160,8 @@ class Verification:
             raise HarnessError("this machine has no sandbox for untrusted code. --unsafe runs the code without one.")
 
     def _create_environment(self, spec: CodeSpec, settings: RunSettings) -> CodeEnvironment:
-        code = self._folder / "code"
         try:
-            environment = create_environment(code, spec, settings.install, self._work, settings.on_step)
+            environment = create_environment(self._folder / "code", spec, settings, self._work)
         except OtherVersionsError:
             raise
         except HarnessError as error:
@@ -205,7 +190,8 @@ class Verification:
         (code / README).unlink(missing_ok=True)
         scratch.mkdir()
         np.save(scratch / "prefixes.npy", prefixes)
-        variables = {"PYTHON": str(environment.python), **_harness_variables(scratch), **environment.variables}
+        variables = {"PYTHON": str(environment.python), "PYTHONPATH": str(environment.site)}
+        variables |= _harness_variables(scratch)
         variables |= {f"HARNESS_{role.upper()}": str(folder) for role, folder in models.items()}
         if settings.device is not None:
             variables["HARNESS_DEVICE"] = settings.device
@@ -241,13 +227,10 @@ class Verification:
         self._log.check("run", step.code in (0, 3), f"the code exited with code {step.code}", failure)
 
     def _read_produced(self, judging: JudgingData) -> SubmissionRows:
-        try:
+        with self._log.fail_on_error("produced", self._out.parent, "the code did not write a valid submission: "):
             if self._out.is_symlink() or not self._out.is_file():
                 raise HarnessError("out.csv is missing or not a regular file.")
             produced = read_submission(self._out, judging.submission_rules)
-        except HarnessError as error:
-            reason = error_in_bundle(error, self._out.parent)
-            self._log.fail("produced", f"the code did not write a valid submission: {reason}")
         self.produced = self._out
         self._report["produced_sha256"] = file_sha256(self._out)
         return produced

@@ -76,7 +76,7 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
 def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
     assert (
-        facts.score is facts.judged is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
+        facts.score is facts.result is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
     )
     assert facts.curve == ((0.0, 0.0), (1.5, float(EXAMPLES)))
     assert facts.parts.overlap is not None and facts.parts.overlap.is_in_train is None
