@@ -145,7 +145,7 @@ def unexpected_clause(error: Exception) -> str:
     return f"internal error ({type(error).__name__}: {shorten(str(error), 120)})"
 
 
-class CheckFailed(Exception):
+class CheckFailed(HarnessError):
     """A check failed, which ends the verification. The last finding gives the reason."""
 
 
@@ -168,7 +168,7 @@ class FindingLog:
     def fail(self, name: str, sentence: str) -> Never:
         """Record a check that fails, and raise CheckFailed."""
         self.findings.append(Finding(name, False, sentence))
-        raise CheckFailed
+        raise CheckFailed(f"{sentence}.")
 
     @contextlib.contextmanager
     def fail_on_error(self, name: str, folder: Path, words: str = "") -> Iterator[None]:
