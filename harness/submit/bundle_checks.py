@@ -17,7 +17,7 @@ from harness.core.text import list_first, shorten
 from harness.core.times import format_duration
 from harness.core.version import __version__
 from harness.submit.archive import unpack
-from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, run_script
+from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, rendered
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.frozen_code import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
@@ -236,7 +236,7 @@ def _check_encoding(source: Path) -> None:
 def _note_other_files(bundle: UnpackedBundle, log: FindingLog) -> None:
     """Note files of code/ that `harness bundle` writes differently or not at all: the result may come from them."""
     spec = bundle.spec
-    if not _has_content(bundle.folder / "code" / RUN_SH, run_script(spec, bundle.rules)):
+    if not _has_content(bundle.folder / "code" / RUN_SH, rendered(RUN_SH, spec, bundle.rules)):
         log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
     expected = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))

@@ -13,6 +13,8 @@ from harness.core.text import format_interval, format_number, format_score, sani
 from harness.core.version import __version__
 from harness.submit.run_tables import Monospace
 
+Figure = tuple[Markup, str]
+"""An SVG figure of a page and its caption."""
 TEMPLATES = paths.PACKAGE / "submit" / "templates"
 _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')
 _REFERENCE = re.compile(r'(?<=href="#)|(?<=url\(#)')

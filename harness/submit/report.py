@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from markupsafe import Markup
-
 from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, comparison_of, require_comparable, require_one_round
 from harness.analysis.parts import contrast
@@ -16,7 +14,7 @@ from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import line_style, numbered
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
-from harness.submit.html_page import inline_svg, page
+from harness.submit.html_page import Figure, inline_svg, page
 from harness.submit.run_facts import RunFacts, differing_examples, run_facts, select_examples
 from harness.submit.run_tables import Monospace, Rows
 
@@ -26,8 +24,6 @@ _SCORES = ("recall", "precision", "exact_at_1", "any_guess_correct")
 _PANEL = (5.2, 3.2)
 _EXAMPLES = 4
 _DIFFERING = 8
-Figure = tuple[Markup, str]
-"""An SVG figure of the page and its caption."""
 
 
 def _key_figures(run: RunFacts) -> list[KeyFigure]:

@@ -10,7 +10,7 @@ from harness.analysis.comparison import ComparedRun, compared_run
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.parts import AttackedParts, attacked_parts
 from harness.analysis.replay import evenly_spaced
-from harness.core.arrays import Bools, Ints, Tokens
+from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
@@ -141,26 +141,18 @@ class ShownExample(NamedTuple):
     guesses: tuple[ShownGuess, ...]
 
 
-class ExampleSelection(NamedTuple):
-    """Examples that a submission solves at any row, and those it does not. In a blind round, all are `unknown`."""
+def select_examples(facts: RunFacts, *, limit: int, redact: bool) -> dict[str, tuple[ShownExample, ...]]:
+    """Return at most `limit` examples of each kind, the first in submission order. Kinds without examples are left out.
 
-    correct: tuple[ShownExample, ...]
-    wrong: tuple[ShownExample, ...]
-    unknown: tuple[ShownExample, ...]
-
-
-def select_examples(facts: RunFacts, *, limit: int, redact: bool) -> ExampleSelection:
-    """Return at most `limit` examples of each kind, the first in submission order."""
+    The kinds are `correct` for examples that the submission solves at any row, and `wrong`; `unknown` in a blind round.
+    """
     ids, is_correct = facts.submission.ids, facts.is_correct
-
-    def distinct(ids: Ints) -> list[int]:
-        return list(dict.fromkeys(ids.tolist()))[:limit]
-
     if is_correct is None:
-        return ExampleSelection((), (), _quote([facts], distinct(ids), redact))
-    solved = ids[is_correct]
-    unsolved = ids[~np.isin(ids, solved)]
-    return ExampleSelection(_quote([facts], distinct(solved), redact), _quote([facts], distinct(unsolved), redact), ())
+        kinds = {"unknown": ids}
+    else:
+        kinds = {"correct": ids[is_correct], "wrong": ids[~np.isin(ids, ids[is_correct])]}
+    first = {kind: list(dict.fromkeys(of_kind.tolist()))[:limit] for kind, of_kind in kinds.items()}
+    return {kind: _quote([facts], of_kind, redact) for kind, of_kind in first.items() if of_kind}
 
 
 def differing_examples(runs: Sequence[RunFacts], *, limit: int, redact: bool) -> tuple[ShownExample, ...]:
