@@ -11,7 +11,6 @@ import pytest
 
 from harness.core.submission import write_submission
 from harness.runs.attack_record import submission_now
-from harness.runs.folder import RunFolder
 from tests.functional.bundler import (
     FAST,
     OWN_ENVIRONMENT,
@@ -277,25 +276,19 @@ def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tm
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
-@pytest.fixture(scope="module")
-def packed_demo(bundler: Bundler, tmp_path_factory: pytest.TempPathFactory) -> Packed:
-    """The bundle of a run on the smallest demo target."""
-    write_tiny_demo(bundler.machine.folder)
-    summary = bundler.machine.json("run", "greedy", "--round", "tiny.toml", "--threads", "1")
-    bundle = tmp_path_factory.mktemp("demo") / "greedy-tiny.zip"
-    bundler.machine.run("bundle", "create", summary["id"], "--out", str(bundle))
-    return Packed(RunFolder(Path(summary["directory"])), bundle)
-
-
 @pytest.mark.slow
-def test_a_bundle_with_the_demo_target_is_reproduced(bundler: Bundler, packed_demo: Packed, tmp_path: Path) -> None:
-    options = ("--round", "tiny.toml", *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    verdict = bundler.machine.json("bundle", "verify", str(packed_demo.zip), *options)
+def test_a_bundle_with_the_demo_target_is_reproduced(bundler: Bundler, tmp_path: Path) -> None:
+    write_tiny_demo(bundler.machine.folder)
+    run = bundler.machine.json("run", "greedy", "--round", "tiny.toml", "--threads", "1")["id"]
+    bundle = tmp_path / "greedy-tiny.zip"
+    bundler.machine.run("bundle", "create", run, "--out", str(bundle))
+    options = ("--round", "tiny.toml", *OWN_ENVIRONMENT)
+    verdict = bundler.machine.json("bundle", "verify", str(bundle), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
     assert verdict["scores"]["produced"] == verdict["scores"]["submitted"]
-    board = bundler.machine.json("bundle", "rank", str(packed_demo.zip.parent), "--round", "tiny.toml")["entries"]
-    assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(packed_demo.zip.name, 1)]
+    board = bundler.machine.json("bundle", "rank", str(tmp_path), "--round", "tiny.toml")["entries"]
+    assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(bundle.name, 1)]
 
 
 @pytest.mark.slow

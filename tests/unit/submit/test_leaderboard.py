@@ -211,6 +211,7 @@ def test_each_number_has_a_csv_cell_of_its_own(tmp_path: Path) -> None:
     """Negative differences are numbers, without the apostrophe of a text that could be a formula."""
     bundles = [_bundle(tmp_path, name, solved) for name, solved in (("best", 9), ("worse", 3), ("none", 0))]
     entries = _ranked([*bundles, tmp_path / "absent.zip"])
+    assert not entries[2].ties and entries[2].difference_interval is not None and entries[2].difference_interval[1] < 0
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(entries))))
     assert min(float(row["difference"] or 0) for row in rows) < 0
     for entry, row in zip(entries, rows, strict=True):
