@@ -182,12 +182,9 @@ def _file_statuses(round_: Round) -> Iterator[FileStatus]:
 
 
 def _check_rows(round_: Round, field: str, path: Path) -> None:
-    length = {
-        "prefix_file": round_.prefix_length,
-        "train_prefix_file": round_.prefix_length,
-        "answer_file": round_.suffix_length,
-        "train_suffix_file": round_.suffix_length,
-    }.get(field)
+    prefixes, suffixes = round_.prefix_length, round_.suffix_length
+    lengths = {"prefix_file": prefixes, "answer_file": suffixes, "suffix_file": suffixes}
+    length = lengths.get(field.removeprefix("train_"))
     rows = round_.train_rows if field.startswith("train_") else round_.answer_rows
     token_rows(path, length=length, vocabulary=round_.vocabulary, rows=rows)
 

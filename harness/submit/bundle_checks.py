@@ -3,7 +3,7 @@
 import codecs
 import json
 import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import list_first, shorten
 from harness.core.times import format_duration
 from harness.core.version import __version__
+from harness.engine.resolving import ResolvedTarget
 from harness.submit.archive import unpack
 from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, rendered
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
@@ -28,19 +29,14 @@ from harness.submit.team import description_length, load_team
 from harness.submit.verdict import FindingLog, error_in_bundle
 from harness.submit.wheel import WHEEL, harness_wheel
 
+FindModel = Callable[[str, CodeTarget], ResolvedTarget]
+"""Returns the verifier's own copy of a model that a bundle names. Its role is `target` or `reference`."""
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
 _MAX_LOCK_BYTES = 8 << 20
 _MAX_BATCH_SIZES = 1000
 """Bytes of JSON. A run has a few batch sizes, and 1,000 bytes hold the answers of some ten examples."""
 _PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
-
-
-class LocalTarget(NamedTuple):
-    """The verifier's own copy of the target or the reference model: its folder and the hash of its weights."""
-
-    path: Path
-    weights_sha256: str
 
 
 class FrozenCode(NamedTuple):
@@ -196,21 +192,17 @@ def read_submitted(bundle: UnpackedBundle, judging: JudgingData, log: FindingLog
     return submitted
 
 
-FindModel = Callable[[CodeTarget], LocalTarget]
-"""Returns the verifier's own copy of a model that a bundle names."""
-
-
-def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog) -> dict[str, Path]:
+def check_models(spec: CodeSpec, find: FindModel, log: FindingLog) -> dict[str, Path]:
     """Return the directories of the verifier's copies of the bundle's models, by `target` and `reference`.
 
-    `find` has a function for either role. The weights of a copy must be those that the bundle names.
+    The weights of a copy must be those that the bundle names.
     """
     if spec.target is None:
         log.note("target", "the attack does not use a target")
     folders = {}
     for role, model in (("target", spec.target), ("reference", spec.reference)):
         if model is not None:
-            local_model = find[role](model)
+            local_model = find(role, model)
             expected = f"{shorten(model.id)}, weights {model.weights_sha256[:12]}…"
             log.check(
                 role,

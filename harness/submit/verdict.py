@@ -134,6 +134,11 @@ class Finding:
     holds: bool | None
     sentence: str
 
+    @property
+    def sign(self) -> str:
+        """✓ for a check that holds, · for information, ✗ for a check that fails."""
+        return {True: "✓", None: "·", False: "✗"}[self.holds]
+
 
 def error_in_bundle(error: HarnessError, folder: Path) -> str:
     """Return the error as a clause, with paths relative to the unpacked bundle."""

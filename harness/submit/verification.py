@@ -53,8 +53,7 @@ _DEFAULT_BUDGET_SECONDS = 86400.0
 class OrganizerInputs:
     """The inputs that the organizers choose and the bundle must not."""
 
-    find_model: Mapping[str, FindModel]
-    """The function for either role that finds the verifier's copy of its model, as in `check_models`."""
+    find_model: FindModel
     round: Round | None = None
     """The source of prefixes, answers and rules, None with `prefixes`."""
     prefixes: Path | None = None
