@@ -81,11 +81,14 @@ def code_files(code: CodeSource) -> dict[str, bytes]:
         files[TRAIN] = _training_archive(code.training)
     for name, path in code.paths.items():
         files |= _path_files(name, path)
-    return files | {name: rendered(name, spec, round_) for name in (*_TEMPLATED, README)}
+    return files | {name: rendered(name, spec, round_, wheel=wheel) for name in (*_TEMPLATED, README)}
 
 
-def rendered(name: str, spec: CodeSpec, round_: Round, run: RunRecord | None = None) -> bytes:
-    """Return a file of code/ that is made from a template. README.md has the hardware and time of `run`, if given."""
+def rendered(name: str, spec: CodeSpec, round_: Round, *, wheel: str = "", run: RunRecord | None = None) -> bytes:
+    """Return a file of code/ that is made from a template. All but run.sh name the `wheel`.
+
+    README.md has the hardware and time of `run`, if it is given.
+    """
     python = spec.versions["python"]
     text = filled_in(
         "harness.submit",
@@ -95,7 +98,7 @@ def rendered(name: str, spec: CodeSpec, round_: Round, run: RunRecord | None = N
         python_minor=".".join(python.split(".")[:2]),
         torch=torch_build(),
         torch_install=torch_install_arguments(torch_build()),
-        wheel=harness_wheel()[0],
+        wheel=wheel,
         spec=spec,
         round=round_,
         run=run,
