@@ -44,7 +44,7 @@ def test_a_run_that_breaks_a_rule_fails_the_check_of_this_rule(home: Path, check
     read = {"round": {"preprefix_file": str(before)}, "data_sha256": {str(before): file_sha256(before)}}
     rows = [
         ({}, "sandbox", "the attack ran without a sandbox, so its file accesses are unknown", True),
-        ({"round": {"budget": 1.0}}, "budget", "the run spent 0:01, its budget of 1:00 exceeds the round's 0:01", True),
+        ({"round": {"budget": 1.0}}, "budget", "the run spent 0:02, its budget of 1:00 exceeds the round's 0:01", True),
         ({"paths": model}, "models", "the parameter file contains a model (model.safetensors) that the attack", True),
         ({"paths": path(before)} | read, "preprefixes", "the parameter file contains the pre-prefixes", True),
         ({"versions": {"numpy": "1.0"}}, "inputs", f"numpy is {np.__version__}, was 1.0", False),
