@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.core.findings import (
-    BarChart,
-    Chart,
-    Findings,
-    FoundTable,
-    HeatMap,
-    LineChart,
-    Marked,
-    ShadedText,
-)
+from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Marked, ShadedText
 from harness.core.text import format_bound, pluralize, shorten
 from harness.figures.palette import RISING
 from harness.runs.facts import RunRecord

@@ -29,7 +29,6 @@ for _ in range(3000):
     os.mkdir('x')
     os.chdir('x')
 " """
-SECRET = "the secret of the organizer"
 
 
 def test_no_bundle_ends_the_leaderboard_of_the_others(
@@ -73,20 +72,6 @@ def test_code_with_a_link_is_not_run_again(bundler: Bundler, tmp_path: Path, pla
     prefixes = str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
     error = machine.run("bundle", "rerun", str(code), prefixes, code=1).stderr
     assert f"{link}: not a regular file" in error.replace("\n", "") and machine.folders() == []
-
-
-@pytest.mark.parametrize("name", first_is_fast(["../../../secret", "/etc", "a/b", "", "a b"]))
-def test_a_parameter_cannot_be_a_path(bundler: Bundler, draws: Packed, tmp_path: Path, name: str) -> None:
-    code = unpacked(draws.zip, tmp_path / "bundle")
-    spec = json.loads((code / "spec.json").read_text()) | {"paths": {name: "0" * 64}}
-    (code / "spec.json").write_text(json.dumps(spec))
-    (folder := tmp_path / "secret" / "folder").mkdir(parents=True)
-    (folder / "id").write_text(SECRET)
-    machine = Machine(tmp_path / "machine")
-    machine.folder.mkdir()
-    prefixes = str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    error = machine.run("bundle", "rerun", str(code), prefixes, code=1).stderr
-    assert "is not the name of an attack or a parameter" in error and machine.folders() == []
 
 
 def test_another_round_or_reference_is_noted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:

@@ -22,14 +22,7 @@ from harness.core.submission import write_submission
 from harness.core.times import parse_moment
 from harness.submit.archive import archive_bytes
 from harness.submit.judging import JudgingData
-from harness.submit.leaderboard import (
-    Arrival,
-    Entry,
-    OrganizerRecords,
-    leaderboard,
-    leaderboard_csv,
-    read_arrivals,
-)
+from harness.submit.leaderboard import Arrival, Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from tests.unit.submit.ended import run_record
 

@@ -195,6 +195,15 @@ def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
     assert read_code_spec(home) == spec
 
 
+@pytest.mark.parametrize("name", ["../../../secret", "/etc", "a/b", "", "a b", "ünï"])
+def test_a_parameter_cannot_be_a_path(name: str, home: Path) -> None:
+    run = recorded_run(home).folder.attack_spec().model_copy(update={"versions": {"python": "3.11.7"}})
+    spec = code_spec_from_run(run, trains=False).model_copy(update={"paths": {name: "0" * 64}})
+    (home / SPEC).write_text(spec.model_dump_json())
+    with pytest.raises(HarnessError, match="is not the name of an attack or a parameter"):
+        read_code_spec(home)
+
+
 def test_a_missing_spec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="Expected the folder code/ of a bundle"):
         read_code_spec(tmp_path)
