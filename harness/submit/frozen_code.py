@@ -189,7 +189,8 @@ def _apply(
         elif (header := _HUNK.match(line)) is not None and files:
             old_count, new_count = int(header[2] or 1), int(header[4] or 1)
             # Without old lines, the number is that of the line before.
-            removed, added = [], []
+            removed: list[bytes] = []
+            added: list[bytes] = []
             while len(removed) < old_count or len(added) < new_count:
                 line = next(numbered, (0, b""))[1]
                 sign, (text, end, no_end) = line[:1], line[1:].partition(b"\n")

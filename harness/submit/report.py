@@ -95,11 +95,8 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
     styles = numbered(run.spec.id for run in runs)
-    ranked = sorted(
-        ((run, run.score) for run in runs if run.score is not None), key=lambda pair: -pair[1].recall_at_cap
-    )
-    if len(ranked) < len(runs) or len(runs) == 1 or len({run.spec.examples for run in runs}) > 1:
-        ranked = []
+    scored = [(run, run.score) for run in runs if run.score is not None]
+    ranked = sorted(scored, key=lambda pair: -pair[1].recall_at_cap) if comparisons else []
     headline, lead = _headline_and_lead(runs, ranked)
     return page(
         "report.html.j2",
