@@ -153,12 +153,9 @@ def _list(node: SyntaxTreeNode, top: int) -> str:
 def _markdown_table(node: SyntaxTreeNode, top: int) -> str:
     rows = [row for part in node.children for row in part.children]
     header = rows[0].children
-    aligned = "".join(f"{_alignment(cell)}, " for cell in header).rstrip()
+    # The parser's style of a cell is `text-align:right`, or nothing.
+    sides = [str(cell.attrs.get("style", "")).removeprefix("text-align:") or "left" for cell in header]
+    aligned = "".join(f"{side}, " for side in sides).rstrip()
     cells = [", ".join(f"[{_inline(cell, top)}]" for cell in row.children) for row in rows]
     body = "".join(f", {row}" for row in cells[1:])
     return f"#team-table({len(header)}, ({aligned}), table.header({cells[0]}){body})"
-
-
-def _alignment(cell: SyntaxTreeNode) -> str:
-    style = str(cell.attrs.get("style", ""))
-    return next((side for side in ("right", "center") if style == f"text-align:{side}"), "left")
