@@ -20,6 +20,13 @@ from harness.core.rounds import FILE_FIELDS, Round
 FOLDER = "satml"
 """Name of the data set's directory inside the data directory."""
 FETCH_COMMAND = "harness data fetch satml"
+# MD5 of the rows of each split, published by the organizers: 100 + 50 + 50 tokens as little-endian uint16, example by
+# example. The test suffixes were never published, so their owners alone can check that split.
+_MD5 = {
+    "train": "6d85d7f2b48e34e6f96541a546a699bf",
+    "val": "318d6f3d68dfd3497956a79678067c62",
+    "test": "ddcc8318f0cf1f857a6adcb18e6726b8",
+}
 
 
 class Base(StrEnum):
@@ -45,13 +52,6 @@ class PublicFile:
         return f"{self.base}/{self.path}"
 
 
-# MD5 of the rows of each split, published by the organizers: 100 + 50 + 50 tokens as little-endian uint16, example by
-# example. The test suffixes were never published, so their owners alone can check that split.
-_MD5 = {
-    "train": "6d85d7f2b48e34e6f96541a546a699bf",
-    "val": "318d6f3d68dfd3497956a79678067c62",
-    "test": "ddcc8318f0cf1f857a6adcb18e6726b8",
-}
 _PUBLISHED = {
     # path below the base address, size in bytes, SHA-256
     Base.TRAINING_DATA: """
