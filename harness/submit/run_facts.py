@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.inputs import as_harness_error
 from harness.core.parameters import Parameter
-from harness.core.scoring import Score, exact_at_1
+from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
 from harness.runs.facts import Fact, RunRecord, read_record, submission_facts
@@ -62,10 +63,12 @@ class RunFacts(RunRecord):
         """The score on the examples whose answers the training rows do not contain, None if there are none."""
         return None if self.result is None or self.result.not_in_train is None else self.result.not_in_train.score
 
-    @property
+    @cached_property
     def is_correct(self) -> Bools | None:
-        """The correct rows of the submission, [rows]."""
-        return None if self.result is None else self.result.submission.is_correct
+        """The correct rows of `submission`, [rows]. While a run goes on, `result` may have fewer of them."""
+        if self.answers is None:
+            return None
+        return correct_rows(self.submission.ids, self.submission.suffixes, self.answers)
 
     @property
     def scores(self) -> list[Fact]:
