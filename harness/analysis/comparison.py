@@ -10,7 +10,6 @@ import numpy as np
 
 from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
 from harness.analysis.replay import BUDGET_SHARES, Moments, TimedRecall, evenly_spaced, moments_of, recall_history
-from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
@@ -203,18 +202,19 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     number of examples, the round is blind, or a record or file cannot be read.
     """
     specs = [folder.attack_spec() for folder in folders]
-    _require_comparable(specs)
-    rules = specs[0].round
-    answers = load_answers(rules)
-    if answers is None:
-        raise HarnessError(f"round {rules.name} is blind. Comparing runs needs its answers.")
-    with as_harness_error(f"round {rules.name}"):
+    require_comparable(specs)
+    with as_harness_error(f"round {specs[0].round.name}"):
         parts = attacked_parts(specs[0])
-    runs = [_compare_run(folder, spec, answers, parts) for folder, spec in zip(folders, specs, strict=True)]
+    runs = [compared_run(folder, spec, parts) for folder, spec in zip(folders, specs, strict=True)]
+    return comparison_of(runs, parts, specs[0].round.name)
+
+
+def comparison_of(runs: Sequence[ComparedRun], parts: AttackedParts, round_name: str) -> Comparison:
+    """Return the comparison of runs that are comparable, all on the same `parts` of the round."""
     budget = max(run.budget_s for run in runs)
     histories = [evenly_spaced(run.whole.recall_over_time, _MAX_POINTS) for run in runs]
     return Comparison(
-        round=rules.name,
+        round=round_name,
         whole=parts.whole,
         not_in_train=parts.not_in_train,
         not_in_train_absent_because=parts.not_in_train_absent_because,
@@ -251,7 +251,8 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
             )
 
 
-def _require_comparable(specs: Sequence[AttackSpec]) -> None:
+def require_comparable(specs: Sequence[AttackSpec]) -> None:
+    """Raise HarnessError unless these are several runs of one round with answers, on the same number of examples."""
     if len(specs) < 2:
         raise UsageError("a comparison needs at least two runs. `harness list runs` lists them.")
     require_one_round(specs)
@@ -261,9 +262,14 @@ def _require_comparable(specs: Sequence[AttackSpec]) -> None:
                 f"{specs[0].id} attacked {specs[0].examples:,} examples and {spec.id} {spec.examples:,}: "
                 "only runs with the same --limit can be compared."
             )
+    if specs[0].round.is_blind:
+        raise HarnessError(f"round {specs[0].round.name} is blind. Comparing runs needs its answers.")
 
 
-def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: AttackedParts) -> ComparedRun:
+def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts) -> ComparedRun:
+    """Return what a comparison needs of a run on `parts` of a round with answers."""
+    answers = load_answers(spec.round)
+    assert answers is not None
     # The status is read before the guesses: if the run is over then, all its guesses are read.
     status = run_status(folder)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:

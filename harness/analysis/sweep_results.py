@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis.comparison import require_one_round
 from harness.analysis.parts import attacked_parts
-from harness.analysis.sweep_differences import (
-    Paired,
-    SettingDifference,
-    Submissions,
-    correct,
-    pair_with_baseline,
-)
+from harness.analysis.sweep_differences import Paired, SettingDifference, Submissions, correct, pair_with_baseline
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error

@@ -12,14 +12,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import Unit
-from harness.core.text import (
-    NO_VALUE,
-    format_interval,
-    format_number,
-    format_p_value,
-    format_score,
-    pluralize,
-)
+from harness.core.text import NO_VALUE, format_interval, format_number, format_p_value, format_score, pluralize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader

@@ -23,14 +23,14 @@ from harness.core.options import Options, option
 from harness.core.rounds import Round, load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
-from harness.engine.resolving import resolve_target
-from harness.submit.bundle_checks import FrozenCode, LocalTarget
+from harness.engine.resolving import ResolvedTarget, resolve_target
+from harness.submit.bundle_checks import FrozenCode
 from harness.submit.code_folder import HUB_ID
 from harness.submit.code_spec import CodeTarget
-from harness.submit.environment import InstallOptions
+from harness.submit.execution import RunSettings
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
-from harness.submit.verification import OrganizerInputs, RunSettings, Verification
+from harness.submit.verification import OrganizerInputs, Verification
 
 
 class VerifyOptions(Options):
@@ -145,17 +145,14 @@ def verify_bundle(
     out: Path | None = None,
 ) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
+    asked = {"target": options.target, "reference": options.reference}
     inputs = OrganizerInputs(
-        find_model={
-            "target": lambda named: _found_target(named, options.target, round_),
-            "reference": lambda named: _found_model("reference", named, options.reference),
-        },
+        find_model=lambda role, model: _found_model(role, model, asked[role], round_),
         round=round_,
         prefixes=prefixes,
         answers=answers,
         budget=None if options.budget is None else budget_seconds(options.budget),
     )
-    install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
     base = bundle if out is None else out / bundle.name
     began = time.monotonic()
     with _work_folder(work) as place, StatusLine(seconds=10) as line:
@@ -163,8 +160,16 @@ def verify_bundle(
         def on_step(step: str) -> None:
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
+        settings = RunSettings(
+            use_own_environment=options.own_environment,
+            wheels=options.wheels,
+            may_use_network=options.allow_network_install,
+            may_run_without_sandbox=options.unsafe,
+            device=device,
+            on_step=on_step,
+        )
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(inputs, RunSettings(install, device, options.unsafe, on_step))
+        verdict = verification.run(inputs, settings)
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
             write_output(produced_path(base), verification.produced.read_bytes())
@@ -181,28 +186,20 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_target(code_target: CodeTarget, asked: str | None, round_: Round | None) -> LocalTarget:
-    """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
+def _found_model(role: str, code_target: CodeTarget, asked: str | None, round_: Round | None) -> ResolvedTarget:
+    """Return the verifier's copy of a model: that of the option `--role`, else the round's target, else the bundle's.
 
-    A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
+    A bundle cannot choose a path on this machine or make it download: its model is built-in or in the hub cache.
     """
-    if asked is None and round_ is not None:
-        model = resolve_target(round_.target, round_.revision)
-        return LocalTarget(model.path, model.weights_sha256)
-    return _found_model("target", code_target, asked)
-
-
-def _found_model(role: str, code_target: CodeTarget, asked: str | None) -> LocalTarget:
-    """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         name_hidden_directory(asked)
-        model = resolve_target(asked)
-    elif code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
+        return resolve_target(asked)
+    if role == "target" and round_ is not None:
+        return resolve_target(round_.target, round_.revision)
+    if code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
         noun = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {noun} is the directory {sanitize(code_target.id)}. Name it with --{role}.")
-    else:
-        model = resolve_target(code_target.id, code_target.commit or code_target.revision, offline=True)
-    return LocalTarget(model.path, model.weights_sha256)
+    return resolve_target(code_target.id, code_target.commit or code_target.revision, offline=True)
 
 
 def _write(verdict: Verdict, path: Path) -> None:
@@ -217,8 +214,7 @@ def _write(verdict: Verdict, path: Path) -> None:
 def _print(verdict: Verdict) -> None:
     width = max(len(finding.name) for finding in verdict.findings)
     for finding in verdict.findings:
-        sign = {True: "✓", False: "✗", None: "·"}[finding.holds]
-        print(f"{sign} {finding.name:<{width}}  {sanitize(finding.sentence)}")
+        print(f"{finding.sign} {finding.name:<{width}}  {sanitize(finding.sentence)}")
     for name, change in sorted(verdict.code_changes.items()):
         print(f"\n{sanitize(name)}")
         print("\n".join(f"  {sanitize(line)}" for line in change.splitlines()))

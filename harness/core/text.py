@@ -89,6 +89,12 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def list_first(names: Sequence[str], limit: int, *, separator: str = ", ") -> str:
+    """Return the first `limit` names as one text, and how many more there are: `a, b and 7 more`."""
+    rest = len(names) - limit
+    return separator.join(names[:limit]) + (f"{separator.replace(',', '')}and {rest:,} more" if rest > 0 else "")
+
+
 def ordinal(number: int) -> str:
     """Return a positive number as `1st`, `2nd`, `3rd`, `4th`."""
     is_teen = number % 100 in (11, 12, 13)

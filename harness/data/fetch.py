@@ -91,7 +91,11 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
     authors. A faulty file does not stop the others. An unreachable server ends the fetch with the outcome of that file.
     Raises HarnessError if `folder` cannot be created or `source` is not a directory.
     """
-    source_folder = None if source is None or is_address(source) else _existing_folder(source)
+    source_folder = None
+    if source is not None and not source.startswith(("http://", "https://")):
+        source_folder = paths.expand_home(source)
+        if not source_folder.is_dir():
+            raise HarnessError(f"{source} is neither a directory nor an http(s) address.")
     with file_errors(folder, "created"):
         folder.mkdir(parents=True, exist_ok=True)
     # A slow server may take its time, but 30 s without a byte end an attempt.
@@ -119,18 +123,6 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
                 yield Outcome(file, Arrival.FAILED, str(error))
             except OSError as error:
                 yield Outcome(file, Arrival.FAILED, f"{error.filename or place}: {error.strerror or error}.")
-
-
-def is_address(source: str) -> bool:
-    """Return True if `source` is the address of a server and not a directory."""
-    return source.startswith(("http://", "https://"))
-
-
-def _existing_folder(source: str) -> Path:
-    folder = paths.expand_home(source)
-    if not folder.is_dir():
-        raise HarnessError(f"{source} is neither a directory nor an http(s) address.")
-    return folder
 
 
 def _copy(file: PublicFile, origin: Path, place: Path, progress: Progress) -> None:

@@ -20,6 +20,13 @@ from harness.core.rounds import FILE_FIELDS, Round
 FOLDER = "satml"
 """Name of the data set's directory inside the data directory."""
 FETCH_COMMAND = "harness data fetch satml"
+# MD5 of the rows of each split, published by the organizers: 100 + 50 + 50 tokens as little-endian uint16, example by
+# example. The test suffixes were never published, so their owners alone can check that split.
+_MD5 = {
+    "train": "6d85d7f2b48e34e6f96541a546a699bf",
+    "val": "318d6f3d68dfd3497956a79678067c62",
+    "test": "ddcc8318f0cf1f857a6adcb18e6726b8",
+}
 
 
 class Base(StrEnum):
@@ -43,31 +50,6 @@ class PublicFile:
     def address(self) -> str:
         """Return the address at which the authors publish the file."""
         return f"{self.base}/{self.path}"
-
-
-@dataclass(frozen=True)
-class Split:
-    """One split of the examples: rows of 100 + 50 + 50 tokens in three files.
-
-    md5: published by the organizers, over the joined rows as little-endian uint16, example by example.
-    """
-
-    name: str
-    rows: int
-    md5: str
-
-    @property
-    def file_names(self) -> tuple[str, str, str]:
-        """Return the names of the pre-prefix, prefix and suffix files."""
-        return (f"{self.name}_preprefix.npy", f"{self.name}_prefix.npy", f"{self.name}_suffix.npy")
-
-
-# The test suffixes were never published, so their owners alone can check that split.
-SPLITS = {
-    "train": Split("train", 15_000, "6d85d7f2b48e34e6f96541a546a699bf"),
-    "val": Split("val", 1_000, "318d6f3d68dfd3497956a79678067c62"),
-    "test": Split("test", 1_000, "ddcc8318f0cf1f857a6adcb18e6726b8"),
-}
 
 
 _PUBLISHED = {
@@ -182,12 +164,9 @@ def _file_statuses(round_: Round) -> Iterator[FileStatus]:
 
 
 def _check_rows(round_: Round, field: str, path: Path) -> None:
-    length = {
-        "prefix_file": round_.prefix_length,
-        "train_prefix_file": round_.prefix_length,
-        "answer_file": round_.suffix_length,
-        "train_suffix_file": round_.suffix_length,
-    }.get(field)
+    prefixes, suffixes = round_.prefix_length, round_.suffix_length
+    lengths = {"prefix_file": prefixes, "answer_file": suffixes, "suffix_file": suffixes}
+    length = lengths.get(field.removeprefix("train_"))
     rows = round_.train_rows if field.startswith("train_") else round_.answer_rows
     token_rows(path, length=length, vocabulary=round_.vocabulary, rows=rows)
 
@@ -204,20 +183,21 @@ def _examples(round_: Round, files: tuple[FileStatus, ...]) -> int | None:
 def _joined_rows(round_: Round) -> Iterator[JoinedRows]:
     """Yield a comparison for each public split whose three files the round names, in the directory of the data set."""
     paths_by_name = {path.name: path for path in round_.files if path.parent.name == FOLDER}
-    for split in SPLITS.values():
-        paths = [paths_by_name[name] for name in split.file_names if name in paths_by_name]
-        if len(paths) == len(split.file_names):
-            yield _compare_with_official(split, paths)
+    for split, md5 in _MD5.items():
+        names = [f"{split}_{part}.npy" for part in ("preprefix", "prefix", "suffix")]
+        paths = [paths_by_name[name] for name in names if name in paths_by_name]
+        if len(paths) == len(names):
+            yield _compare_with_official(split, md5, paths)
 
 
-def _compare_with_official(split: Split, paths: list[Path]) -> JoinedRows:
+def _compare_with_official(split: str, md5: str, paths: list[Path]) -> JoinedRows:
     if lacking := tuple(path.name for path in paths if not path.exists()):
-        return JoinedRows(split.name, Checksum.UNCHECKED, split.md5, lacking=lacking)
+        return JoinedRows(split, Checksum.UNCHECKED, md5, lacking=lacking)
     try:
         actual = joined_md5(paths)
     except HarnessError as error:
-        return JoinedRows(split.name, Checksum.WRONG, split.md5, actual=str(error))
-    return JoinedRows(split.name, Checksum.RIGHT if actual == split.md5 else Checksum.WRONG, split.md5, actual)
+        return JoinedRows(split, Checksum.WRONG, md5, actual=str(error))
+    return JoinedRows(split, Checksum.RIGHT if actual == md5 else Checksum.WRONG, md5, actual)
 
 
 def joined_md5(paths: list[Path]) -> str:

@@ -72,12 +72,10 @@ def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tup
     """
     svg = io.StringIO()
     with matplotlib.style.context(["default", STYLE]):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - reserved / height))
+        figure = Figure(figsize=(width, height), layout=layout)
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
-        layout = figure.get_layout_engine()
-        assert isinstance(layout, ConstrainedLayoutEngine)
-        layout.set(rect=(0, 0, 1, 1 - reserved / height))
         yield axes, svg
         # The resolution only matters for images inside the SVG.
         drawn = io.StringIO()

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import stat
 import struct
 import zipfile
@@ -13,7 +14,6 @@ from harness.core.errors import HarnessError
 from harness.core.files import open_regular
 from harness.core.text import shorten
 
-_CHUNK_BYTES = 1 << 20
 _MAX_READ_BYTES = 16 << 20
 _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\:*?\"<>|]{1,255}")
 _MAX_FILES = 5_000
@@ -124,13 +124,10 @@ def _extra_fields(extra: bytes) -> set[int]:
 def _write_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
     path = folder / entry.filename
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = 0
     with archive.open(entry) as source, path.open("xb") as destination:
-        while chunk := source.read(_CHUNK_BYTES):
-            written += len(chunk)
-            destination.write(chunk)
+        shutil.copyfileobj(source, destination)
     # An entry is never longer than declared: zipfile stops reading there and compares the checksum.
-    if written < entry.file_size:
+    if path.stat().st_size < entry.file_size:
         raise zipfile.BadZipFile(f"{shorten(entry.filename)!r} is shorter than declared")
 
 

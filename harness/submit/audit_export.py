@@ -19,7 +19,7 @@ from harness.submit.dataset_card import dataset_card
 from harness.submit.finding_tables import write_parquet
 
 _FORMAT = "harness audit, 1"
-_RECORD, _PAGE, _CARD = "findings.json", "index.html", "README.md"
+_PAGE, _RECORD, _CARD = map(PurePosixPath, ("index.html", "findings.json", "README.md"))
 _TABLES, _FIGURES, _TEXTS = PurePosixPath("tables"), PurePosixPath("figures"), PurePosixPath("texts")
 
 
@@ -88,27 +88,19 @@ def _without_directories(findings: Findings, header: AuditHeader) -> tuple[Findi
 
 def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[PurePosixPath]:
     """Write all files to `folder`, and return their paths relative to it."""
-    (folder / _TABLES).mkdir()
-    (folder / _FIGURES).mkdir()
-    tables = []
-    for table in findings.tables:
-        tables.append((table, _TABLES / f"{table.name}.parquet"))
-        write_parquet(table, folder / tables[-1][1])
-    charts = []
-    for chart, drawing in zip(findings.charts, draw_charts(findings.charts), strict=True):
-        file = _FIGURES / f"{chart.name}.svg"
-        (folder / file).write_text(drawing.svg, encoding="utf-8")
-        charts.append((chart, drawing, file))
-    texts = []
-    for shaded in findings.texts:
-        (folder / _TEXTS).mkdir(exist_ok=True)
-        texts.append((shaded.title, _TEXTS / f"{shaded.name}.html"))
-        (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
-    page = audit_page(findings, header, charts=charts, tables=tables, texts=texts)
-    (folder / _PAGE).write_text(page, encoding="utf-8")
-    (folder / _CARD).write_text(dataset_card(findings, header, tables), encoding="utf-8")
-    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD)), *(file for _, _, file in charts)]
-    files += [file for _, file in [*tables, *texts]]
+    tables = [(table, _TABLES / f"{table.name}.parquet") for table in findings.tables]
+    drawings = zip(findings.charts, draw_charts(findings.charts), strict=True)
+    charts = [(chart, drawing, _FIGURES / f"{chart.name}.svg") for chart, drawing in drawings]
+    texts = [(shaded.title, _TEXTS / f"{shaded.name}.html") for shaded in findings.texts]
+    files = [_PAGE, _RECORD, _CARD, *(file for _, _, file in charts), *(file for _, file in [*tables, *texts])]
+    for file in files:
+        (folder / file).parent.mkdir(exist_ok=True)
+    for table, file in tables:
+        write_parquet(table, folder / file)
+    contents = {file: drawing.svg for _, drawing, file in charts}
+    contents |= {file: shaded_text_page(shaded) for shaded, (_, file) in zip(findings.texts, texts, strict=True)}
+    contents[_PAGE] = audit_page(findings, header, charts=charts, tables=tables, texts=texts)
+    contents[_CARD] = dataset_card(findings, header, tables)
     record = {
         "format": _FORMAT,
         "audit": _header_as_json(header),
@@ -125,7 +117,9 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         "passages": [_passage_as_json(passage) for passage in findings.passages],
         "files": sorted(map(str, files)),
     }
-    (folder / _RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    contents[_RECORD] = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    for file, content in contents.items():
+        (folder / file).write_text(content, encoding="utf-8")
     return files
 
 

@@ -1,7 +1,7 @@
 """The HTML page of an audit, and the pages of its shaded texts."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.core.findings import (
-    BarChart,
-    Chart,
-    Findings,
-    FoundTable,
-    HeatMap,
-    LineChart,
-    Marked,
-    Passage,
-    ShadedText,
-)
+from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Marked, ShadedText
 from harness.core.text import format_bound, pluralize, shorten
 from harness.figures.palette import RISING
 from harness.runs.facts import RunRecord
@@ -28,7 +18,7 @@ from harness.runs.specs import AuditSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.submit.finding_tables import format_column, is_numeric_column, named_figures, row_count
-from harness.submit.html_page import explained, inline_svg, page, terms_of
+from harness.submit.html_page import explained, inline_svg, page, take_terms
 from harness.submit.run_tables import Rows, fact_rows
 
 if TYPE_CHECKING:
@@ -94,21 +84,15 @@ def audit_page(
         tables=tables,
         texts=texts,
         marks=_MARKS[findings.passages[0].marked] if findings.passages else "",
-        passages=[_without_empty_stretches(passage) for passage in findings.passages],
         record=_record(header),
         # The template asks for them in the order of the page, which defines a term where it appears first.
-        new_terms=partial(_new_in, dict(definitions)),
+        new_terms=partial(take_terms, dict(definitions)),
         explain=lambda text: explained(text, definitions),
         inline=inline_svg,
         words_of=_words_of,
         columns_of=_page_columns,
         row_count=row_count,
     )
-
-
-def _new_in(missing: dict[str, str], texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the terms in `texts` that are still missing, with their meaning, and remove them from `missing`."""
-    return [(term, missing.pop(term)) for term in terms_of(texts, missing)]
 
 
 def _words_of(chart: Chart) -> list[str]:
@@ -151,11 +135,6 @@ def _page_columns(table: FoundTable) -> list[tuple[str, bool, list[str]]]:
         (name.replace("_", " "), is_numeric_column(cells), [shorten(cell, _MAX_CELL) for cell in format_column(cells)])
         for name, cells in first.items()
     ]
-
-
-def _without_empty_stretches(passage: Passage) -> Passage:
-    texts = [(label, [stretch for stretch in stretches if stretch.text]) for label, stretches in passage.texts]
-    return passage._replace(texts=texts)
 
 
 def _caution(summary: RunSummary) -> str:

@@ -21,10 +21,11 @@ from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
-from harness.submit.code_folder import README, CodeSource, code_files, readme_after_run
+from harness.submit.code_folder import README, CodeSource, code_files, rendered
 from harness.submit.code_spec import code_spec_from_run
 from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
 from harness.submit.team import load_team
+from harness.submit.wheel import harness_wheel
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     run = _run_record(folder, spec)
     code = code_files(source)
     frozen = _zip_of_code(spec, code)
-    code[README] = readme_after_run(source, code, run)
+    code[README] = rendered(README, source.spec, source.round, wheel=harness_wheel()[0], run=run)
     files = _in_code_folder(code)
     submission = submission_now(folder)
     files[SUBMISSION] = submission_bytes(submission.ids, submission.suffixes)

@@ -3,7 +3,7 @@
 import codecs
 import json
 import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +13,12 @@ from harness.core.files import file_errors, file_sha256, open_regular, read_star
 from harness.core.inputs import read_bounded_text, require_file
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
-from harness.core.text import shorten
+from harness.core.text import list_first, shorten
 from harness.core.times import format_duration
 from harness.core.version import __version__
+from harness.engine.resolving import ResolvedTarget
 from harness.submit.archive import unpack
-from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, run_script
+from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, rendered
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.frozen_code import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
@@ -25,9 +26,11 @@ from harness.submit.lock_file import read_pins
 from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import description_length, load_team
-from harness.submit.verdict import FindingLog
+from harness.submit.verdict import FindingLog, error_in_bundle
 from harness.submit.wheel import WHEEL, harness_wheel
 
+FindModel = Callable[[str, CodeTarget], ResolvedTarget]
+"""Returns the verifier's own copy of a model that a bundle names. Its role is `target` or `reference`."""
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
 _MAX_LOCK_BYTES = 8 << 20
@@ -36,19 +39,22 @@ _MAX_BATCH_SIZES = 1000
 _PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 
 
-class LocalTarget(NamedTuple):
-    """The verifier's own copy of the target or the reference model: its folder and the hash of its weights."""
+class FrozenCode(NamedTuple):
+    """The zip that a team sent before the prefixes were known, and the change of it that the organizers approved."""
 
-    path: Path
-    weights_sha256: str
+    zip: Path
+    patch: Path | None = None
 
 
 class UnpackedBundle(NamedTuple):
-    """The description that a bundle contains of itself: its manifest, the spec of its code, the rules of its round."""
+    """A folder with the files of a bundle, and what they say: the manifest, the spec of the code, the round's rules."""
 
+    folder: Path
     manifest: Manifest
     spec: CodeSpec
     rules: Round
+    difference: CodeDifference | None
+    """The difference of the code from the frozen code, None without frozen code."""
 
 
 def bundle_sha256(bundle: Path) -> str:
@@ -58,38 +64,37 @@ def bundle_sha256(bundle: Path) -> str:
         return file_sha256(bundle)
 
 
-def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> UnpackedBundle:
-    """Unpack a bundle into `folder`, check every file against the manifest, and read what the bundle says."""
+def open_bundle(bundle: Path, work: Path, frozen: FrozenCode | None, log: FindingLog) -> UnpackedBundle:
+    """Unpack a bundle into `work`/bundle, check every file against the manifest, and read what the bundle says.
+
+    The code is compared with the `frozen` code. Raises HarnessError if the frozen code or its patch cannot be read.
+    """
+    folder = work / "bundle"
     folder.mkdir(parents=True)
-    try:
+    with log.fail_on_error("archive", folder):
         names = unpack(bundle, folder)
         manifest = read_manifest(folder)
-    except HarnessError as error:
-        log.fail("archive", error_in_bundle(error, folder))
     faults = manifest_faults(manifest, folder, names)
-    more = f"; and {len(faults) - 3:,} more" if len(faults) > 3 else ""
-    log.check(
-        "manifest",
-        not faults,
-        f"all {len(manifest.files):,} files match the manifest",
-        "; ".join(faults[:3]) + more,
-    )
-    try:
-        opened = UnpackedBundle(manifest, read_code_spec(folder / "code"), read_round_rules(folder / "code"))
-    except HarnessError as error:
-        log.fail("code", error_in_bundle(error, folder))
+    matches = f"all {len(manifest.files):,} files match the manifest"
+    log.check("manifest", not faults, matches, list_first(faults, 3, separator="; "))
+    with log.fail_on_error("code", folder):
+        spec, rules = read_code_spec(folder / "code"), read_round_rules(folder / "code")
     for mark in manifest.marks:
         log.note("accepted", f"{mark.check}: {mark.sentence}")
-    return opened
+    difference = None
+    if frozen is not None:
+        require_file(frozen.zip)
+        (frozen_folder := work / "frozen").mkdir()
+        unpack(frozen.zip, frozen_folder)
+        names_frozen = manifest.code_bundle_sha256 == file_sha256(frozen.zip)
+        difference = compare_code(folder, frozen_folder, names_frozen=names_frozen, patch=frozen.patch)
+    return UnpackedBundle(folder, manifest, spec, rules, difference)
 
 
 def check_documents(folder: Path, log: FindingLog) -> None:
     """Check the team file and the description of a submission bundle."""
-    try:
-        team = load_team(folder / "team.toml")
-    except HarnessError as error:
-        log.fail("team", error_in_bundle(error, folder))
-    log.note("team", team.title)
+    with log.fail_on_error("team", folder):
+        log.note("team", load_team(folder / "team.toml").title)
     pdf = folder / "description.pdf"
     is_pdf = pdf.is_file() and read_start(pdf, 5) == b"%PDF-"
     log.check("description", is_pdf, "description.pdf is present", "description.pdf is missing or not a PDF")
@@ -101,60 +106,43 @@ def check_documents(folder: Path, log: FindingLog) -> None:
         log.note("description", sentence)
 
 
-class FrozenCode(NamedTuple):
-    """The zip that a team sent before the prefixes were known, and the change of it that the organizers approved."""
-
-    zip: Path
-    patch: Path | None = None
-
-
-def compare_with_frozen(folder: Path, frozen: FrozenCode, manifest: Manifest, work: Path) -> CodeDifference:
-    """Compare the code in `folder` with the zip of `frozen`, which is unpacked into `work`, and with its patch.
-
-    Raises HarnessError if the zip cannot be unpacked or the patch cannot be read.
-    """
-    require_file(frozen.zip)
-    work.mkdir()
-    unpack(frozen.zip, work)
-    names_frozen = manifest.code_bundle_sha256 == file_sha256(frozen.zip)
-    return compare_code(folder, work, names_frozen=names_frozen, patch=frozen.patch)
-
-
-def check_frozen(difference: CodeDifference, manifest: Manifest, log: FindingLog) -> None:
-    """Check that the code is the frozen code, and that the manifest does not bring more with it."""
+def check_frozen(bundle: UnpackedBundle, log: FindingLog) -> None:
+    """Check that the code is the frozen code if there is one, and that the manifest does not bring more with it."""
+    difference, run = bundle.difference, bundle.manifest.run
+    if difference is None:
+        return
     log.check("frozen", difference.is_accepted, difference.summary, difference.summary)
-    size = 0 if manifest.run is None else len(json.dumps(manifest.run.batch_sizes))
+    size = 0 if run is None else len(json.dumps(run.batch_sizes))
     if size > _MAX_BATCH_SIZES:
         sentence = f"the manifest passes {size:,} bytes of batch sizes to the frozen code, which could be answers"
         log.fail("frozen", f"{sentence}. At most {_MAX_BATCH_SIZES:,} are allowed")
 
 
-def check_other_models(spec: CodeSpec, manifest: Manifest, round_: Round, log: FindingLog) -> None:
+def check_other_models(bundle: UnpackedBundle, round_: Round, log: FindingLog) -> None:
     """Check the names of the attack's models, except the target, against the rules of the round."""
     if not round_.forbidden_models:
         return
-    if (forbidden := round_.forbidden_model(other_models(spec))) is not None:
+    if (forbidden := round_.forbidden_model(other_models(bundle.spec))) is not None:
         log.fail("models", f"the round forbids the model {shorten(forbidden)}")
     log.record("models", "the attack names no model that the round forbids")
-    inside = [name for name in manifest.files if name.startswith("code/") and is_model_file(name)]
+    inside = [name for name in bundle.manifest.files if name.startswith("code/") and is_model_file(name)]
     if inside:
         log.note("models", f"a model in the bundle may be one that the round forbids: {shorten(inside[0])}")
 
 
-def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: FindingLog) -> Round:
+def check_code(bundle: UnpackedBundle, round_: Round | None, log: FindingLog) -> Round:
     """Check the code's lock, sources and rules, and return the rules that its submission is scored by.
 
     They are those of `round_`. Without a round, lengths and vocabulary come from the bundle, and the caps are those of
     the challenge.
     """
-    code, (manifest, spec, rules) = folder / "code", bundle
-    try:
+    folder, manifest, spec, rules, _ = bundle
+    code = folder / "code"
+    with log.fail_on_error("code", folder):
         read_pins(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
         for name in manifest.files:
             if name.startswith("code/") and name.endswith(".py"):
                 _check_encoding(folder / name)
-    except HarnessError as error:
-        log.fail("code", error_in_bundle(error, folder))
     source = f"code/attack/{spec.attack.file}"
     log.check(
         "code",
@@ -166,7 +154,7 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
     if reference != (declared := spec.attack.reference_model or "none"):
         log.note("reference", f"the reference model is {shorten(reference)}, the attack declares {shorten(declared)}")
     _note_harness_version(code, manifest.harness, log)
-    _note_other_files(code, manifest, spec, rules, log)
+    _note_other_files(bundle, log)
     if round_ is None:
         rules = rules.model_copy(update=_CHALLENGE_CAPS)
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
@@ -181,46 +169,40 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
         f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
-    check_other_models(spec, manifest, round_, log)
+    check_other_models(bundle, round_, log)
     data = sum(file.stat().st_size for file in (code / "paths").rglob("*") if file.is_file())
     if data and round_.training_data_search == "forbidden":
         log.note("paths", f"the attack reads {data:,} bytes in code/paths, which must not be searched training data")
     return round_
 
 
-def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: FindingLog) -> SubmissionRows | None:
+def read_submitted(bundle: UnpackedBundle, judging: JudgingData, log: FindingLog) -> SubmissionRows | None:
     """Return the submission of the bundle, or None if it contains code only."""
-    if manifest.kind == "code":
+    if bundle.manifest.kind == "code":
         return None
     log.check(
         "prefixes",
-        manifest.prefixes_sha256 == tokens_sha256(judging.prefixes, judging.round.vocabulary),
+        bundle.manifest.prefixes_sha256 == tokens_sha256(judging.prefixes, judging.round.vocabulary),
         f"the submission is for these {len(judging.prefixes):,} prefixes",
         "the submission was made for other prefixes",
     )
-    try:
-        submitted = read_submission(folder / SUBMISSION, judging.submission_rules)
-    except HarnessError as error:
-        log.fail("submission", error_in_bundle(error, folder))
+    with log.fail_on_error("submission", bundle.folder):
+        submitted = read_submission(bundle.folder / SUBMISSION, judging.submission_rules)
     log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")
     return submitted
 
 
-FindModel = Callable[[CodeTarget], LocalTarget]
-"""Returns the verifier's own copy of a model that a bundle names."""
-
-
-def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog) -> dict[str, Path]:
+def check_models(spec: CodeSpec, find: FindModel, log: FindingLog) -> dict[str, Path]:
     """Return the directories of the verifier's copies of the bundle's models, by `target` and `reference`.
 
-    `find` has a function for either role. The weights of a copy must be those that the bundle names.
+    The weights of a copy must be those that the bundle names.
     """
     if spec.target is None:
         log.note("target", "the attack does not use a target")
     folders = {}
     for role, model in (("target", spec.target), ("reference", spec.reference)):
         if model is not None:
-            local_model = find[role](model)
+            local_model = find(role, model)
             expected = f"{shorten(model.id)}, weights {model.weights_sha256[:12]}…"
             log.check(
                 role,
@@ -230,11 +212,6 @@ def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog)
             )
             folders[role] = local_model.path
     return folders
-
-
-def error_in_bundle(error: HarnessError, folder: Path) -> str:
-    """Return the error as a clause, with paths relative to the unpacked bundle."""
-    return str(error).replace(f"{folder}/", "").rstrip(".")
 
 
 def _check_encoding(source: Path) -> None:
@@ -248,19 +225,18 @@ def _check_encoding(source: Path) -> None:
         raise HarnessError(f"{source}: declares another encoding than UTF-8.")
 
 
-def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Round, log: FindingLog) -> None:
+def _note_other_files(bundle: UnpackedBundle, log: FindingLog) -> None:
     """Note files of code/ that `harness bundle` writes differently or not at all: the result may come from them."""
-    script = code / RUN_SH
-    if not _has_content(script, run_script(spec, rules)):
+    spec = bundle.spec
+    if not _has_content(bundle.folder / "code" / RUN_SH, rendered(RUN_SH, spec, bundle.rules)):
         log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
     expected = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
-    names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
+    names = [name.removeprefix("code/") for name in sorted(bundle.manifest.files) if name.startswith("code/")]
     extra = [n for n in names if n not in expected and not n.startswith(folders) and not WHEEL.fullmatch(n)]
     if extra:
-        more = f" and {len(extra) - 3:,} more" if len(extra) > 3 else ""
-        listed = ", ".join(map(shorten, extra[:3]))
-        log.note("code", f"code/ contains files that harness bundle does not write: {listed}{more}")
+        listed = list_first([shorten(name) for name in extra], 3)
+        log.note("code", f"code/ contains files that harness bundle does not write: {listed}")
 
 
 def _has_content(file: Path, content: bytes) -> bool:
@@ -270,11 +246,10 @@ def _has_content(file: Path, content: bytes) -> bool:
 def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:
     """Note whether the bundle's harness is the one that verifies. A team may have changed its copy."""
     name, content = harness_wheel()
-    if _has_content(code / name, content):
-        log.note("harness", "the bundle's harness is the one that verifies")
-        return
-    log.note(
-        "harness",
-        f"the bundle's harness ({shorten(version)}) is another build than the one that verifies ({__version__}), which "
-        "scores the result; this does no harm if the submission is reproduced",
-    )
+    sentence = "the bundle's harness is the one that verifies"
+    if not _has_content(code / name, content):
+        sentence = (
+            f"the bundle's harness ({shorten(version)}) is another build than the one that verifies ({__version__}), "
+            "which scores the result; this does no harm if the submission is reproduced"
+        )
+    log.note("harness", sentence)

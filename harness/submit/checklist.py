@@ -204,12 +204,8 @@ def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
 
 def _team(path: Path | None) -> Check:
     if path is None:
-        return Check(
-            "team",
-            False,
-            "no team file",
-            "write team.toml with [[members]] and a `name` for each, or name a file with --team",
-        )
+        fix = "write team.toml with [[members]] and a `name` for each, or name a file with --team"
+        return Check("team", False, "no team file", fix)
     try:
         team = load_team(path)
     except HarnessError as error:

@@ -69,44 +69,38 @@ def code_files(code: CodeSource) -> dict[str, bytes]:
     Raises HarnessError if a path parameter names too much data or the environment cannot be pinned.
     """
     wheel, wheel_content = harness_wheel()
+    spec, round_ = code.spec, code.round
     files = {
-        f"attack/{code.spec.attack.file}": code.source,
-        SPEC: (code.spec.model_dump_json(indent=2) + "\n").encode(),
-        ROUND: round_toml(code.round),
+        f"attack/{spec.attack.file}": code.source,
+        SPEC: (spec.model_dump_json(indent=2) + "\n").encode(),
+        ROUND: round_toml(round_),
         wheel: wheel_content,
-        REQUIREMENTS: pinned_requirements(installed_lock(), code.spec.attack.requires).encode(),
+        REQUIREMENTS: pinned_requirements(installed_lock(), spec.attack.requires).encode(),
     }
     if code.training is not None:
         files[TRAIN] = _training_archive(code.training)
     for name, path in code.paths.items():
         files |= _path_files(name, path)
-    return files | {name: _render(name, code, wheel, None) for name in (*_TEMPLATED, README)}
+    return files | {name: rendered(name, spec, round_, wheel=wheel) for name in (*_TEMPLATED, README)}
 
 
-def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) -> bytes:
-    """Return README.md with the hardware and time of a run, which no other of the `files` of code/ contains."""
-    (wheel,) = (name for name in files if name.endswith(".whl") and "/" not in name)
-    return _render(README, code, wheel, run)
+def rendered(name: str, spec: CodeSpec, round_: Round, *, wheel: str = "", run: RunRecord | None = None) -> bytes:
+    """Return a file of code/ that is made from a template. All but run.sh name the `wheel`.
 
-
-def run_script(spec: CodeSpec, round_: Round) -> bytes:
-    """Return the content of run.sh, which depends on no other file of code/."""
-    return _render(RUN_SH, CodeSource(spec, round_, b"", None, {}), "", None)
-
-
-def _render(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
-    python = code.spec.versions["python"]
+    README.md has the hardware and time of `run`, if it is given.
+    """
+    python = spec.versions["python"]
     text = filled_in(
         "harness.submit",
         name,
-        attack=code.spec.attack.name.replace("_", "-"),
+        attack=spec.attack.name.replace("_", "-"),
         python=python,
         python_minor=".".join(python.split(".")[:2]),
         torch=torch_build(),
         torch_install=torch_install_arguments(torch_build()),
         wheel=wheel,
-        spec=code.spec,
-        round=code.round,
+        spec=spec,
+        round=round_,
         run=run,
         format_duration=format_duration,
     )

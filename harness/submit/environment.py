@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import unquote, urlparse
@@ -23,11 +23,11 @@ from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
 from harness.core.files import read_start
-from harness.core.text import shorten
+from harness.core.text import list_first, shorten
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
-from harness.submit.execution import OnLine, run_step
+from harness.submit.execution import RunSettings, run_step
 from harness.submit.lock_file import (
     Pin,
     comes_with_torch,
@@ -49,18 +49,6 @@ _NETWORK_VARIABLES = re.compile(r"(?i)(https?|no|all)_proxy|SSL_CERT_(FILE|DIR)|
 
 
 @dataclass(frozen=True)
-class InstallOptions:
-    """The source of an environment."""
-
-    use_own: bool = False
-    """Use the verifier's own Python, whose versions must be the locked ones, instead of a new environment."""
-    wheels: Path | None = None
-    """The folder that a new environment is installed from."""
-    may_use_network: bool = False
-    """Also install from the package index."""
-
-
-@dataclass(frozen=True)
 class CodeEnvironment:
     """A Python interpreter with everything that the code needs."""
 
@@ -69,38 +57,33 @@ class CodeEnvironment:
     """The version and build of torch."""
     readable: tuple[Path, ...]
     """The folders that the interpreter needs."""
-    variables: dict[str, str]
-    """The environment variables of the interpreter."""
+    site: Path
+    """The folder of the bundle's harness, which comes before all other distributions."""
     summary: str
     """The environment in a clause."""
 
 
-def create_environment(
-    code: Path, spec: CodeSpec, install: InstallOptions, work: Path, on_line: OnLine
-) -> CodeEnvironment:
-    """Create the environment of the code in the folder `code` inside `work`. `on_line` gets the installer's output.
+def create_environment(code: Path, spec: CodeSpec, settings: RunSettings, work: Path) -> CodeEnvironment:
+    """Create the environment of the code in the folder `code` inside `work`.
 
-    Raises HarnessError if it cannot be created with these options, and OtherVersionsError with `use_own`.
+    Raises HarnessError if it cannot be created with these settings, and OtherVersionsError if the verifier's own
+    environment is another one.
     """
     wheels = [path for path in code.glob("*.whl") if path.is_file()]
     if len(wheels) != 1:
         raise HarnessError(f"code/ contains {len(wheels)} wheels, expected one.")
     pins = [pin for pin in read_pins(read_start(code / REQUIREMENTS).decode("ascii")) if pin.applies]
-    # It comes before other distributions, so this is the harness that runs.
     site = work / "site"
     site.mkdir()
     unpack(wheels[0], site)
     requirements = work / REQUIREMENTS
     requirements.write_text("".join(f"{pin.requirement}\n" for pin in pins), encoding="ascii")
-    if install.use_own:
-        environment = _own_environment(pins)
-    else:
-        environment = _NewEnvironment(requirements, install, work, on_line).create(spec.versions.get("torch", "absent"))
-    readable = (*environment.readable, site)
-    return replace(environment, readable=readable, variables={"PYTHONPATH": str(site)})
+    if settings.use_own_environment:
+        return _own_environment(pins, site)
+    return _NewEnvironment(requirements, site, settings, work).create(spec.versions.get("torch", "absent"))
 
 
-def _own_environment(pins: Sequence[Pin]) -> CodeEnvironment:
+def _own_environment(pins: Sequence[Pin], site: Path) -> CodeEnvironment:
     """Return this Python. Raises OtherVersionsError if its versions are not the locked ones."""
     differing = [
         f"{shorten(pin.name)} is {installed or 'not installed'}, the lock has {shorten(pin.version)}"
@@ -108,19 +91,19 @@ def _own_environment(pins: Sequence[Pin]) -> CodeEnvironment:
         if (installed := installed_version(pin.name)) != pin.version
     ]
     if differing:
-        more = f" and {len(differing) - 3:,} more" if len(differing) > 3 else ""
         raise OtherVersionsError(
-            f"this environment differs from the bundle's lock: {', '.join(differing[:3])}{more}. "
+            f"this environment differs from the bundle's lock: {list_first(differing, 3)}. "
             "Verify without --own-environment."
         )
     summary = f"the verifier's own Python {sys.version.split()[0]} with the locked versions, torch {torch_build()}"
-    return CodeEnvironment(Path(sys.executable), torch_build(), (), {}, summary)
+    return CodeEnvironment(Path(sys.executable), torch_build(), (site,), site, summary)
 
 
 class OtherVersionsError(HarnessError):
     """The verifier's Python has other versions than the bundle's lock, which does not count against the bundle."""
 
 
+@dataclass(frozen=True)
 class _NewEnvironment:
     """A virtual environment that is installed inside the sandbox, from the file `requirements` of pins with hashes.
 
@@ -128,15 +111,10 @@ class _NewEnvironment:
     file), which would then have network access. A second environment, which contains only pip, installs into it.
     """
 
-    def __init__(self, requirements: Path, install: InstallOptions, work: Path, on_line: OnLine) -> None:
-        self._requirements = requirements
-        self._wheels = None if install.wheels is None else install.wheels.resolve()
-        self._may_use_network = install.may_use_network
-        self._downloads = work / "downloads"
-        self._folder = work / "env"
-        self._tools = work / "tools"
-        self._log = work / "install.log"
-        self._on_line = on_line
+    requirements: Path
+    site: Path
+    settings: RunSettings
+    work: Path
 
     def create(self, torch: str) -> CodeEnvironment:
         """Install the lock and this build of torch."""
@@ -145,11 +123,19 @@ class _NewEnvironment:
         venv = [base_python, "-I", "-m", "venv"]
         self._run([*venv, str(self._tools)], "creating the installer's environment", self._tools)
         self._run([*venv, "--without-pip", str(self._folder)], "creating a virtual environment", self._folder)
-        self._install(["--require-hashes", "--no-deps", "-r", str(self._requirements)], "the lock")
+        self._install(["--require-hashes", "--no-deps", "-r", str(self.requirements)], "the lock")
         torch_words, torch_folders = self._install_torch(torch)
         summary = f"a new environment from the bundle's lock, Python {sys.version.split()[0]}, {torch_words}"
-        python = self._folder / "bin" / "python"
-        return CodeEnvironment(python, torch, (self._folder, *torch_folders), {}, summary)
+        readable = (self._folder, *torch_folders, self.site)
+        return CodeEnvironment(self._folder / "bin" / "python", torch, readable, self.site, summary)
+
+    @property
+    def _folder(self) -> Path:
+        return self.work / "env"
+
+    @property
+    def _tools(self) -> Path:
+        return self.work / "tools"
 
     @property
     def _packages(self) -> Path:
@@ -174,23 +160,24 @@ class _NewEnvironment:
     def _install(self, arguments: list[str], content: str, *, index: Sequence[str] = ()) -> None:
         """Download wheels if the network may be used, and install them. `index` are options of the download alone."""
         pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "--no-input", "--disable-pip-version-check"]
-        local = [] if self._wheels is None else ["--find-links", str(self._wheels)]
-        if self._may_use_network:
-            download = ["download", "--no-cache-dir", "--only-binary", ":all:", "--dest", str(self._downloads)]
+        local = [] if self.settings.wheels is None else ["--find-links", str(self.settings.wheels.resolve())]
+        readable: Sequence[Path] = ()
+        if self.settings.may_use_network:
+            downloads = self.work / "downloads"
+            download = ["download", "--no-cache-dir", "--only-binary", ":all:", "--dest", str(downloads)]
             self._run(
                 [*pip, *download, *local, *index, *arguments],
                 f"downloading {content}",
-                self._downloads,
+                downloads,
                 readable=local_package_indexes(),
                 variables=download_variables(),
                 network=True,
             )
-            local = ["--find-links", str(self._downloads)]
+            local, readable = ["--find-links", str(downloads)], [downloads]
         # One execution imports a small part of the modules, so compiling all of them would take longer.
         install = ["install", "--no-cache-dir", "--only-binary", ":all:", "--no-index", "--no-compile"]
         install += ["--no-warn-conflicts", "--target", str(self._packages)]
-        folders = [self._downloads] if self._may_use_network else []
-        self._run([*pip, *install, *local, *arguments], f"installing {content}", self._folder, readable=folders)
+        self._run([*pip, *install, *local, *arguments], f"installing {content}", self._folder, readable=readable)
 
     def _run(
         self,
@@ -203,19 +190,19 @@ class _NewEnvironment:
         network: bool = False,
     ) -> None:
         """Run one step in the sandbox, which can write to `scratch`. Raises HarnessError if it fails."""
-        self._on_line(step)
+        self.settings.on_step(step)
         scratch.mkdir(exist_ok=True)
-        inputs = [self._requirements, *([self._wheels] if self._wheels is not None else []), *readable]
+        wheels = [] if self.settings.wheels is None else [self.settings.wheels.resolve()]
         result = run_step(
             argv,
             scratch=scratch,
-            readable=(*inputs, *([self._tools] if scratch != self._tools else [])),
+            readable=(self.requirements, *wheels, *readable, *([self._tools] if scratch != self._tools else [])),
             # Without settings of pip itself, an installation reads neither configuration files nor an index.
             variables={"PIP_CONFIG_FILE": os.devnull, **variables},
             seconds=_INSTALL_SECONDS,
             network=network,
-            log=self._log,
-            on_line=self._on_line,
+            log=self.work / "install.log",
+            on_line=self.settings.on_step,
         )
         if result.code != 0:
             raise HarnessError(f"{step} failed: {result.ending} ({shorten(result.last_line, 300)}).")
@@ -239,15 +226,12 @@ def pip_settings() -> dict[str, str]:
     # -P: a file pip.py in the present directory must not run.
     command = [sys.executable, "-P", "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    settings: dict[tuple[str, str], str] = {}
-    for line in listed.splitlines():
-        name, _, value = line.partition("=")
-        section, _, option = name.rpartition(".")
-        if section in _PIP_SECTIONS and option in _PIP_SETTINGS:
-            # pip prints the value as a Python literal.
-            settings[section, option] = str(ast.literal_eval(value))
+    values = dict(line.split("=", 1) for line in listed.splitlines() if "=" in line)
     return {
-        option: settings[section, option] for section in _PIP_SECTIONS for part, option in settings if part == section
+        option: str(ast.literal_eval(values[f"{section}.{option}"]))  # pip prints Python literals
+        for section in _PIP_SECTIONS
+        for option in _PIP_SETTINGS
+        if f"{section}.{option}" in values
     }
 
 

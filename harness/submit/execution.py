@@ -5,7 +5,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +25,23 @@ _TAIL_BYTES = 4096
 _JOIN_SECONDS = 10.0
 OnLine = Callable[[str], None]
 """Called with a line that the command printed. The text is untrusted: make it visible before showing it."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run of the code."""
+
+    use_own_environment: bool = False
+    """Use the verifier's own Python, whose versions must be the locked ones, instead of a new environment."""
+    wheels: Path | None = None
+    """The folder that a new environment is installed from."""
+    may_use_network: bool = False
+    """Also install from the package index."""
+    may_run_without_sandbox: bool = False
+    device: str | None = None
+    """None means the bundle's device."""
+    on_step: OnLine = field(default=lambda step: None)
+    """Called with a description of each step, and with each line that it prints."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.inputs import read_bounded
-from harness.core.text import pluralize, shorten
+from harness.core.text import list_first, pluralize, shorten
 from harness.submit.code_folder import README
 
 _MAX_TEXT_BYTES = 1 << 20
@@ -80,8 +80,7 @@ class CodeDifference:
             return f"the code is the frozen code with a patch of {self.patch.words}"
         names, patched = (self.unexplained, " with the patch") if self.patch else (sorted(self.changes), "")
         differ = f"{pluralize(len(names), 'file')} differ{'s' if len(names) == 1 else ''}"
-        more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-        return f"{differ} from the frozen code{patched}: {', '.join(map(shorten, names[:5]))}{more}"
+        return f"{differ} from the frozen code{patched}: {list_first([shorten(name) for name in names], 5)}"
 
 
 def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool, patch: Path | None = None) -> CodeDifference:
@@ -158,6 +157,13 @@ class _PatchedFile:
     new: list[bytes] = field(default_factory=list)
     fits: bool = True
 
+    def replace(self, start: int, removed: list[bytes], added: list[bytes]) -> None:
+        """Apply a hunk, which fits if the `removed` lines begin at line `start` (from 0)."""
+        end = start + len(removed)
+        self.fits &= self.done <= start and end <= len(self.old) and self.old[start:end] == removed
+        self.new += [*self.old[self.done : start], *added]
+        self.done = end
+
 
 def _apply(
     patch: bytes, old: Mapping[str, Path], *, code_files: Collection[str], path: Path
@@ -183,24 +189,20 @@ def _apply(
         elif (header := _HUNK.match(line)) is not None and files:
             old_count, new_count = int(header[2] or 1), int(header[4] or 1)
             # Without old lines, the number is that of the line before.
-            start = int(header[1]) - (old_count > 0)
-            file.fits &= file.done <= start <= len(file.old)
-            file.new += file.old[file.done : start]
-            file.done = start
-            while old_count > 0 or new_count > 0:
+            removed: list[bytes] = []
+            added: list[bytes] = []
+            while len(removed) < old_count or len(added) < new_count:
                 line = next(numbered, (0, b""))[1]
                 sign, (text, end, no_end) = line[:1], line[1:].partition(b"\n")
                 text += b"" if no_end else end
                 signs[sign] += 1
                 if sign in (b" ", b"-"):
-                    file.fits &= file.old[file.done : file.done + 1] == [text]
-                    file.done += 1
-                    old_count -= 1
+                    removed.append(text)
                 if sign in (b" ", b"+"):
-                    file.new.append(text)
-                    new_count -= 1
-                if sign not in (b" ", b"-", b"+") or min(old_count, new_count) < 0:
+                    added.append(text)
+                if sign not in (b" ", b"-", b"+") or len(removed) > old_count or len(added) > new_count:
                     raise HarnessError(f"{where}: the hunk has another length than its header says.")
+            file.replace(int(header[1]) - (old_count > 0), removed, added)
         before = line
     if not files:
         raise HarnessError(f"{path}: not a unified diff. `diff -ruN` and `git diff` write them.")

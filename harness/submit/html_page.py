@@ -13,6 +13,8 @@ from harness.core.text import format_interval, format_number, format_score, sani
 from harness.core.version import __version__
 from harness.submit.run_tables import Monospace
 
+Figure = tuple[Markup, str]
+"""An SVG figure of a page and its caption."""
 TEMPLATES = paths.PACKAGE / "submit" / "templates"
 _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')
 _REFERENCE = re.compile(r'(?<=href="#)|(?<=url\(#)')
@@ -67,10 +69,10 @@ def explained(text: str, definitions: Mapping[str, str]) -> Markup:
     return marked + Markup.escape(text[last:])
 
 
-def terms_of(texts: Iterable[str], definitions: Mapping[str, str]) -> list[str]:
-    """Return the defined terms that occur in `texts`, in any case, in the order of their definitions."""
-    occurring = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
-    return [term for term in definitions if term.casefold() in occurring]
+def take_terms(missing: dict[str, str], texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the terms in `texts`, in any case, that are still `missing`, with their meaning, and remove them there."""
+    occurring = {term.group().casefold() for text in texts for term in _terms_in(text, missing)}
+    return [(term, missing.pop(term)) for term in list(missing) if term.casefold() in occurring]
 
 
 def _terms_in(text: str, definitions: Mapping[str, str]) -> Iterator[re.Match[str]]:

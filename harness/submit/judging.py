@@ -1,12 +1,8 @@
 """The prefixes, answers and round that submissions are judged by."""
 
-import struct
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -21,12 +17,6 @@ from harness.core.rounds import Round
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRows, SubmissionRules
 from harness.core.windows import cluster_ids
-
-# What zipfile, zlib and numpy raise for a damaged archive.
-_ARCHIVE_ERRORS = (
-    *(OSError, EOFError, ValueError, RuntimeError, SyntaxError),
-    *(TokenError, struct.error, zlib.error, zipfile.BadZipFile),
-)
 
 
 def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
@@ -60,11 +50,13 @@ def read_archive(path: Path, preferred_names: Sequence[str]) -> dict[str, NDArra
             archive = np.load(file, allow_pickle=False)
             names = archive.files if isinstance(archive, NpzFile) else []
             arrays = {name: archive[name] for name in [name for name in preferred_names if name in names] or names}
+    except HarnessError:
+        raise
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except MemoryError:
         raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
-    except _ARCHIVE_ERRORS:
+    except Exception:  # zipfile, zlib, struct, tokenize and numpy have their own errors for a damaged archive
         arrays = {}
     if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise HarnessError(f"{path}: not a .npz file of plain arrays.")

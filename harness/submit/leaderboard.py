@@ -23,8 +23,6 @@ from harness.submit.bundle_checks import (
     bundle_sha256,
     check_frozen,
     check_other_models,
-    compare_with_frozen,
-    error_in_bundle,
     open_bundle,
     read_submitted,
 )
@@ -32,10 +30,10 @@ from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
 from harness.submit.verdict import (
-    CheckFailed,
     FindingLog,
     Outcome,
     Verdict,
+    error_in_bundle,
     load_verdict,
     produced_path,
     unexpected_clause,
@@ -175,8 +173,7 @@ def leaderboard(
     for bundle in scored:
         is_equal = bool(entries) and bundle.entry.recall_at_cap == entries[-1].recall_at_cap
         place = entries[-1].place if is_equal else len(entries) + 1
-        is_blind = judging.answers is None
-        entries.append(bundle.entry if is_blind else _rank(bundle, scored[0], place, judging))
+        entries.append(_rank(bundle, scored[0], place, judging))
     return entries + unranked
 
 
@@ -201,52 +198,43 @@ def _cells(entry: Entry) -> dict[str, Any]:
 def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -> _Scored:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong, or if it breaks a rule."""
     records.check_arrival(path, judging.round)
-    log, difference = FindingLog(), None
-    sha256 = bundle_sha256(path)
-    with temporary_folder("harness-leaderboard-") as temporary:
-        folder = temporary / "bundle"
+    log, sha256 = FindingLog(), bundle_sha256(path)
+    with temporary_folder("harness-leaderboard-") as work:
         try:
-            manifest, spec, _ = open_bundle(path, folder, log)
-            if (frozen := records.frozen_code(path)) is not None:
-                difference = compare_with_frozen(folder, frozen, manifest, temporary / "frozen")
-                check_frozen(difference, manifest, log)
-            check_other_models(spec, manifest, judging.round, log)
-            if (rows := read_submitted(folder, manifest, judging, log)) is None:
+            bundle = open_bundle(path, work, records.frozen_code(path), log)
+            check_frozen(bundle, log)
+            check_other_models(bundle, judging.round, log)
+            if (rows := read_submitted(bundle, judging, log)) is None:
                 log.fail("submission", "the bundle contains code only, no submission")
-            team = load_team(folder / "team.toml").title
-        except CheckFailed:
-            raise HarnessError(f"{log.findings[-1].sentence}.") from None
+            team = load_team(bundle.folder / "team.toml").title
         except HarnessError as error:
-            raise HarnessError(f"{error_in_bundle(error, folder)}.") from None
+            raise HarnessError(f"{error_in_bundle(error, work / 'bundle')}.") from None
     verdict = load_verdict(path, sha256)
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused the bundle of {team}: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
-    patch = difference.patch if difference is not None else None if verdict is None else verdict.patch
+    verified_patch = None if verdict is None else verdict.patch
+    patch = verified_patch if bundle.difference is None else bundle.difference.patch
     judged, score = judging.judge(rows) or (None, None)
-    seconds, hardware = _time_and_hardware(manifest, verdict)
+    seconds, hardware = _time_and_hardware(bundle.manifest, verdict)
+    recall: dict[str, Any] = {"unranked": "the round is blind: its answers are not known yet"}
+    if score is not None:
+        low, high, unit = score.interval
+        recall = {"recall_at_cap": score.recall_at_cap, "recall_interval": (low, high)}
+        recall |= {"recall_interval_unit": str(unit)}
     entry = Entry(
         bundle=path.name,
         team=team,
-        attack=spec.attack.name,
+        attack=bundle.spec.attack.name,
         elapsed_s=seconds,
         hardware=hardware,
         verified=_verification(verdict),
-        marks=tuple(mark.check for mark in manifest.marks),
+        marks=tuple(mark.check for mark in bundle.manifest.marks),
         patch="" if patch is None else patch.words,
-        unranked="the round is blind: its answers are not known yet",
+        **recall,
     )
-    if score is not None:
-        low, high, unit = score.interval
-        entry = replace(
-            entry,
-            recall_at_cap=score.recall_at_cap,
-            recall_interval=(low, high),
-            recall_interval_unit=str(unit),
-            unranked="",
-        )
     return _Scored(entry, judged)
 
 
@@ -261,9 +249,11 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 
 def _rank(scored: _Scored, leader: _Scored, place: int | None, judging: JudgingData) -> Entry:
-    """Return the entry with its place and its distance to the leader's."""
+    """Return the entry with its place and its distance to the leader's; in a blind round, without either."""
+    if scored.rows is None or leader.rows is None:
+        return scored.entry
     entry, first = replace(scored.entry, place=place), leader.entry
-    if scored is leader or scored.rows is None or leader.rows is None:
+    if scored is leader:
         return entry
     cap, examples = judging.round.error_cap, len(judging.prefixes)
     difference, (low, high, _), _ = paired_difference(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -22,15 +22,10 @@ _INDEX_SECONDS = 120.0
 _NOT_PLAIN = re.compile(r"[^\n\t -~]")
 _AMBIGUOUS_COMMENT = re.compile(r"^[^#\n]*\#.*(coding[:=]|\\$)", re.MULTILINE)
 """pip decodes a file by the encoding that a comment declares (PEP 263), and does not continue a comment after \\."""
-_PIN = re.compile(
-    r"""(?P<name>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9.+!_-]+)
-    ([ ]?;(?P<marker>(?:(?!--)[^\\#])*))?  # an environment marker""",
-    re.VERBOSE,
-)
 _HASH = " --hash="
 _HASHES = re.compile(r"(?P<hashes>( --hash=sha256:[0-9a-f]{64})+) ?(#.*)?")
 """One hash or more, and a comment."""
-_MAX_MARKER = 500
+_MAX_PIN = 600  # characters, of a pin without its hashes
 _MAX_ENTRY = 1 << 16  # characters, of a pin with all of its hashes
 _END = (0, "")
 _VERSION = re.compile(r"absent|\d[0-9A-Za-z.]*(\+[0-9A-Za-z.]+)?")
@@ -144,23 +139,23 @@ def read_pins(requirements: str) -> list[Pin]:
 def _parsed_pin(entry: str, number: int) -> Pin:
     """Return the pin of an entry whose continued lines are joined. `number` is that of its first line."""
     pin, hash_, rest = entry.partition(_HASH)
-    match, hashed = _PIN.fullmatch(pin), _HASHES.fullmatch(hash_ + rest)
+    hashed = _HASHES.fullmatch(hash_ + rest)
     try:
-        if match is None or hashed is None:
+        if hashed is None or len(pin) > _MAX_PIN:
             raise ValueError
-        Version(match["version"])
-        marker = (match["marker"] or "").strip()
-        if len(marker) > _MAX_MARKER:
+        requirement = Requirement(pin)
+        (specifier,) = requirement.specifier
+        if requirement.url or requirement.extras or specifier.operator != "==":
             raise ValueError
-        applies = not marker or Marker(marker).evaluate()
+        Version(specifier.version)  # which has no `*`
+        applies = requirement.marker is None or requirement.marker.evaluate()
     except (ValueError, RecursionError, UndefinedComparison, UndefinedEnvironmentName):
         raise HarnessError(
             f"requirements.txt, line {number}: {shorten(entry, 100)!r} does not pin a distribution by version and hash."
         ) from None
     hashes = tuple(hashed["hashes"].split())
-    condition = f" ; {marker}" if marker else ""
-    text = " \\\n    ".join([f"{match['name']}=={match['version']}{condition}", *hashes])
-    return Pin(str(canonicalize_name(match["name"])), match["version"], hashes, applies, text)
+    text = " \\\n    ".join([pin, *hashes])
+    return Pin(str(canonicalize_name(requirement.name)), specifier.version, hashes, applies, text)
 
 
 def _installed_with_dependencies(names: tuple[str, ...]) -> dict[str, str]:

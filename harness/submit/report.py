@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from markupsafe import Markup
-
 from harness.analysis import comparison_tables
-from harness.analysis.comparison import Comparison, compare_runs, require_one_round
+from harness.analysis.comparison import Comparison, comparison_of, require_comparable, require_one_round
 from harness.analysis.parts import contrast
 from harness.core.errors import HarnessError
 from harness.core.findings import KeyFigure
@@ -16,7 +14,7 @@ from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import line_style, numbered
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
-from harness.submit.html_page import inline_svg, page
+from harness.submit.html_page import Figure, inline_svg, page
 from harness.submit.run_facts import RunFacts, differing_examples, run_facts, select_examples
 from harness.submit.run_tables import Monospace, Rows
 
@@ -26,8 +24,6 @@ _SCORES = ("recall", "precision", "exact_at_1", "any_guess_correct")
 _PANEL = (5.2, 3.2)
 _EXAMPLES = 4
 _DIFFERING = 8
-Figure = tuple[Markup, str]
-"""An SVG figure of the page and its caption."""
 
 
 def _key_figures(run: RunFacts) -> list[KeyFigure]:
@@ -72,8 +68,8 @@ def _headline(run: RunFacts) -> str:
 def _ranking(ranked: Scored) -> tuple[str, str]:
     """Return the headline and the lead on comparable runs."""
     (first, score), (second, second_score) = ranked[:2]
-    assert first.judged is not None and second.judged is not None
-    paired = contrast(first.judged, second.judged, first.parts.whole)
+    assert first.result is not None and second.result is not None
+    paired = contrast(first.result.submission, second.result.submission, first.parts.whole)
     difference, (low, high, unit), _ = paired.difference
     best, next_best = format_score(score.recall_at_cap), format_score(second_score.recall_at_cap)
     if low > 0:
@@ -99,11 +95,8 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
     styles = numbered(run.spec.id for run in runs)
-    ranked = sorted(
-        ((run, run.score) for run in runs if run.score is not None), key=lambda pair: -pair[1].recall_at_cap
-    )
-    if len(ranked) < len(runs) or len(runs) == 1 or len({run.spec.examples for run in runs}) > 1:
-        ranked = []
+    scored = [(run, run.score) for run in runs if run.score is not None]
+    ranked = sorted(scored, key=lambda pair: -pair[1].recall_at_cap) if comparisons else []
     headline, lead = _headline_and_lead(runs, ranked)
     return page(
         "report.html.j2",
@@ -116,7 +109,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         round=rules.name,
         round_title=rules.title,
         scores=_score_rows(runs),
-        figures=_figures(runs, styles, comparisons[0] if comparisons else None),
+        figures=_figures(runs, styles),
         comparisons=comparisons,
         no_comparison=no_comparison,
         differing=differing_examples(runs, limit=_DIFFERING, redact=redact) if len(runs) > 1 else (),
@@ -143,7 +136,7 @@ def _score_rows(runs: Sequence[RunFacts]) -> Rows:
     return rows
 
 
-def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], comparison: Comparison | None) -> list[Figure]:
+def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int]) -> list[Figure]:
     """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     same_size = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in same_size if run.score is not None]
@@ -152,8 +145,6 @@ def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], comparison: Co
         svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
     cap = scores[0][1].cap
-    if comparison is not None:
-        in_time = [(run.id, run.whole.recall_over_time) for run in comparison.runs]
     only = " Only runs with as many examples as the first are drawn." if len(same_size) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
@@ -174,8 +165,8 @@ def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], comparison: Co
 
 def _moment_figures(run: RunFacts, number: int) -> Iterator[Figure]:
     """Yield recall vs. errors of one run at several times, and after several trials if its guesses have them."""
-    moments = run.moments
-    if moments is not None:
+    if run.result is not None:
+        moments = run.result.moments
         caption = f"{run.spec.id}: recall vs. errors after 1, 10 and 100 % of its budget, or at its end."
         if not moments.by_trials:
             caption = f"{caption} {moments.note}".rstrip()
@@ -198,10 +189,11 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     """
     if len(runs) < 2:
         return [], ""
-    folders = [run.folder for run in runs]
-    pairs = [[folders[0], folder] for folder in folders[1:]] if len(runs) > 2 else []
     try:
-        return [compare_runs(group) for group in (folders, *pairs)], ""
+        require_comparable([run.spec for run in runs])
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return [], str(error)
+    results = [run.result for run in runs if run.result is not None]
+    pairs = [[results[0], result] for result in results[1:]] if len(runs) > 2 else []
+    return [comparison_of(group, runs[0].parts, runs[0].spec.round.name) for group in (results, *pairs)], ""

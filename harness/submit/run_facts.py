@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from harness.analysis.comparison import ComparedRun, compared_run
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.parts import AttackedParts, attacked_parts
-from harness.analysis.replay import Moments, evenly_spaced, moments_of, recall_history
-from harness.core.arrays import Bools, Ints, Tokens
+from harness.analysis.replay import evenly_spaced
+from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.inputs import as_harness_error
-from harness.core.intervals import JudgedRows
 from harness.core.parameters import Parameter
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.plugins.schema import fetch_schema
@@ -41,24 +42,33 @@ class RunFacts(RunRecord):
     submission: Submission
     answers: Tokens | None
     """The right suffixes, [examples, length]."""
-    judged: JudgedRows | None
     parts: AttackedParts
-    score: Score | None
-    not_in_train_score: Score | None
+    result: ComparedRun | None
+    """The scores on the parts, also as they were at earlier times."""
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
     """Pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending."""
-    moments: Moments | None
-    """The scores at several times, and after several trials."""
     stages: tuple[StageWork, ...]
     repeated_batches: int
     """Number of batches that started more than once."""
 
     @property
+    def score(self) -> Score | None:
+        """The score on all attacked examples."""
+        return None if self.result is None else self.result.whole.score
+
+    @property
+    def not_in_train_score(self) -> Score | None:
+        """The score on the examples whose answers the training rows do not contain, None if there are none."""
+        return None if self.result is None or self.result.not_in_train is None else self.result.not_in_train.score
+
+    @cached_property
     def is_correct(self) -> Bools | None:
-        """The correct rows of the submission, [rows]."""
-        return None if self.judged is None else self.judged.is_correct
+        """The correct rows of `submission`, [rows]. While a run goes on, `result` may have fewer of them."""
+        if self.answers is None:
+            return None
+        return correct_rows(self.submission.ids, self.submission.suffixes, self.answers)
 
     @property
     def scores(self) -> list[Fact]:
@@ -78,44 +88,28 @@ def run_facts(folder: RunFolder) -> RunFacts:
     spec = folder.attack_spec()
     # Read before the guesses, so that the record of a run that is over includes its last guess.
     record = vars(read_record(folder))
-    summary: RunSummary = record["summary"]
-    answers = load_answers(spec.round)
     with as_harness_error(f"round {spec.round.name}"):
-        parts = attacked_parts(spec)
+        answers, parts = load_answers(spec.round), attacked_parts(spec)
+    answers = None if answers is None else answers[: spec.examples]
+    result = None if answers is None else compared_run(folder, spec, parts)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        stages, repeated = tuple(reader.stages()), len(reader.repeated_batches())
-        judged = score = not_in_train_score = first = moments = None
-        if answers is None:
-            curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
-        else:
-            answers = answers[: spec.examples]
-            judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
-            score, first = parts.whole.score(judged), exact_at_1(submission.ids, submission.suffixes, answers)
-            not_in_train_score = None if parts.not_in_train is None else parts.not_in_train.score(judged)
-            curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
-            spent = min(summary.elapsed_s, summary.budget_s)
-            moments = moments_of(parts.whole, spec=spec, reader=reader, answers=answers, spent=spent, last=judged)
-            if summary.status.is_over:
-                curve.append((spent, score.recall_at_cap))
-    return RunFacts(
-        **record,
-        folder=folder,
-        parameters=_parameters(folder, spec),
-        submission=submission,
-        answers=answers,
-        judged=judged,
-        parts=parts,
-        score=score,
-        not_in_train_score=not_in_train_score,
-        exact_at_1=first,
-        any_guess_correct=None if answers is None else any_guess_correct(spec, guesses, final),
-        curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
-        moments=moments,
-        stages=stages,
-        repeated_batches=repeated,
-    )
+        rows = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
+        return RunFacts(
+            **record,
+            folder=folder,
+            parameters=_parameters(folder, spec),
+            submission=submission,
+            answers=answers,
+            parts=parts,
+            result=result,
+            exact_at_1=None if answers is None else exact_at_1(submission.ids, submission.suffixes, answers),
+            any_guess_correct=any_guess_correct(spec, guesses, final),
+            curve=tuple(evenly_spaced(rows if result is None else result.whole.recall_over_time, _MAX_POINTS)),
+            stages=tuple(reader.stages()),
+            repeated_batches=len(reader.repeated_batches()),
+        )
 
 
 def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
@@ -150,34 +144,26 @@ class ShownExample(NamedTuple):
     guesses: tuple[ShownGuess, ...]
 
 
-class ExampleSelection(NamedTuple):
-    """Examples that a submission solves at any row, and those it does not. In a blind round, all are `unknown`."""
+def select_examples(facts: RunFacts, *, limit: int, redact: bool) -> dict[str, tuple[ShownExample, ...]]:
+    """Return at most `limit` examples of each kind, the first in submission order. Kinds without examples are left out.
 
-    correct: tuple[ShownExample, ...]
-    wrong: tuple[ShownExample, ...]
-    unknown: tuple[ShownExample, ...]
-
-
-def select_examples(facts: RunFacts, *, limit: int, redact: bool) -> ExampleSelection:
-    """Return at most `limit` examples of each kind, the first in submission order."""
+    The kinds are `correct` for examples that the submission solves at any row, and `wrong`; `unknown` in a blind round.
+    """
     ids, is_correct = facts.submission.ids, facts.is_correct
-
-    def distinct(ids: Ints) -> list[int]:
-        return list(dict.fromkeys(ids.tolist()))[:limit]
-
     if is_correct is None:
-        return ExampleSelection((), (), _quote([facts], distinct(ids), redact))
-    solved = ids[is_correct]
-    unsolved = ids[~np.isin(ids, solved)]
-    return ExampleSelection(_quote([facts], distinct(solved), redact), _quote([facts], distinct(unsolved), redact), ())
+        kinds = {"unknown": ids}
+    else:
+        kinds = {"correct": ids[is_correct], "wrong": ids[~np.isin(ids, ids[is_correct])]}
+    first = {kind: list(dict.fromkeys(of_kind.tolist()))[:limit] for kind, of_kind in kinds.items()}
+    return {kind: _quote([facts], of_kind, redact) for kind, of_kind in first.items() if of_kind}
 
 
 def differing_examples(runs: Sequence[RunFacts], *, limit: int, redact: bool) -> tuple[ShownExample, ...]:
     """Return the first `limit` examples, by id, that some runs solve within the error cap and others do not."""
-    judged_rows = [(run.parts.whole, run.judged) for run in runs]
-    if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
+    results = [run.result for run in runs if run.result is not None]
+    if len(results) < len(runs) or len({run.spec.examples for run in runs}) > 1:
         return ()
-    solved = np.array([whole.solved_examples(judged) for whole, judged in judged_rows if judged is not None])
+    solved = np.array([runs[0].parts.whole.solved_examples(result.submission) for result in results])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
     return _quote(runs, differing[:limit].tolist(), redact)
 

@@ -1,9 +1,6 @@
 """The HTML page about a sweep."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from markupsafe import Markup
+from collections.abc import Mapping, Sequence
 
 from harness.analysis import sweep_tables
 from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
@@ -13,18 +10,9 @@ from harness.core.text import format_score, pluralize
 from harness.core.times import date_and_time
 from harness.figures.curves import history_panel
 from harness.figures.palette import numbered
-from harness.submit.html_page import inline_svg, page
-from harness.submit.run_tables import Rows
+from harness.submit.html_page import Figure, inline_svg, page
 
 _SWEEP_PANEL = (10.6, 3.8)
-
-
-class _Section(NamedTuple):
-    """A part of the page: a title, a table (which may be empty), and figures with their captions."""
-
-    title: str
-    table: Rows
-    figures: tuple[tuple[Markup, str], ...] = ()
 
 
 def sweep_page(results: SweepResults) -> str:
@@ -36,14 +24,12 @@ def sweep_page(results: SweepResults) -> str:
     styles = numbered(row.setting for _, rows in places for row in rows)
     return page(
         "sweep.html.j2",
-        sweep=results.sweep.id,
+        results=results,
         started=date_and_time(results.sweep.created_at),
         headline=_sweep_headline(results),
         key_figures=_sweep_key_figures(results),
-        notes=results.notes,
-        settings=[_settings(number, name, rows, styles) for number, (name, rows) in enumerate(places)],
-        differences=_Section(sweep_tables.differences_heading(results), list(sweep_tables.differences_table(results))),
-        differences_note=sweep_tables.differences_note(results) if results.differences else "",
+        places=[(name, rows, _figure(number, rows, styles)) for number, (name, rows) in enumerate(places)],
+        tables=sweep_tables,
     )
 
 
@@ -71,12 +57,11 @@ def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
     return figures
 
 
-def _settings(number: int, name: str, rows: list[SettingRow], styles: Mapping[str, int]) -> _Section:
-    curves = recall_over_time(rows)
-    figures: tuple[tuple[Markup, str], ...] = ()
-    if curves:
-        cap = next(row.error_cap for row in rows if row.error_cap)
-        caption = f"Recall@{cap:,} over the budget: mean of the finished runs of each setting."
-        svg = history_panel(curves, label=f"Recall@{cap}", size=_SWEEP_PANEL, styles=styles)
-        figures = ((inline_svg(svg, f"time-{number}", caption), caption),)
-    return _Section(name, list(sweep_tables.settings_table(rows)), figures)
+def _figure(number: int, rows: Sequence[SettingRow], styles: Mapping[str, int]) -> Figure | None:
+    """Return the curves of the settings of one round and target, None if no run has a recall."""
+    if not (curves := recall_over_time(rows)):
+        return None
+    cap = next(row.error_cap for row in rows if row.error_cap)
+    caption = f"Recall@{cap:,} over the budget: mean of the finished runs of each setting."
+    svg = history_panel(curves, label=f"Recall@{cap}", size=_SWEEP_PANEL, styles=styles)
+    return inline_svg(svg, f"time-{number}", caption), caption

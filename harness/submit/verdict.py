@@ -1,5 +1,8 @@
 """The verdict of a verification: how submissions differ, the finding of each check, and one outcome for the bundle."""
 
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +11,7 @@ from typing import Any, Never
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.submission_reader import SubmissionRows
 from harness.core.text import shorten
@@ -62,13 +65,9 @@ def compare_submissions(submitted: SubmissionRows, produced: SubmissionRows, sco
     rows, produced_rows = _row_numbers(submitted, produced)
     shared = min(len(rows), len(produced_rows))
     is_equal = rows[:shared] == produced_rows[:shared]
-    first = None
-    if not is_equal.all():
-        first = int(np.argmin(is_equal)) + 1
-    elif len(rows) != len(produced_rows):
-        first = shared + 1
-    distinct = int(max(rows.max(initial=-1), produced_rows.max(initial=-1))) + 1
-    in_both = int(np.minimum(*(np.bincount(numbers, minlength=distinct) for numbers in (rows, produced_rows))).sum())
+    differing = np.flatnonzero(np.append(~is_equal, len(rows) != len(produced_rows)))
+    first = int(differing[0]) + 1 if len(differing) else None
+    in_both = (Counter(rows.tolist()) & Counter(produced_rows.tolist())).total()
     only_submitted, only_produced = len(rows) - in_both, len(produced_rows) - in_both
     likeness = Likeness.DIFFERENT
     if first is None:
@@ -89,16 +88,12 @@ def _is_ordered_by(scores: Floats | None, rows: Ints, produced_rows: Ints) -> bo
     return bool((in_submitted_order[1:] <= in_submitted_order[:-1]).all())
 
 
-def _row_numbers(submitted: SubmissionRows, produced: SubmissionRows) -> tuple[Ints, Ints]:
-    """Return a number from 0 on for each row of either submission, [rows] each. Equal rows have equal numbers."""
-    both = np.concatenate([_columns(submitted.ids, submitted.suffixes), _columns(produced.ids, produced.suffixes)])
-    as_bytes = np.ascontiguousarray(both).view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
-    _, numbers = np.unique(as_bytes, return_inverse=True)
-    return numbers[: len(submitted.ids)], numbers[len(submitted.ids) :]
-
-
-def _columns(ids: Ints, suffixes: Tokens) -> Ints:
-    return np.concatenate([ids[:, None], suffixes.astype(np.int64)], axis=1)
+def _row_numbers(*submissions: SubmissionRows) -> Iterator[Ints]:
+    """Yield a number from 0 on for each row of a submission, [rows]. Equal rows have equal numbers in all of them."""
+    numbers: dict[bytes, int] = {}
+    for ids, suffixes in submissions:
+        rows = np.column_stack([ids, suffixes.astype(np.int64)])
+        yield np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], np.int64)
 
 
 class Outcome(StrEnum):
@@ -139,13 +134,23 @@ class Finding:
     holds: bool | None
     sentence: str
 
+    @property
+    def sign(self) -> str:
+        """✓ for a check that holds, · for information, ✗ for a check that fails."""
+        return {True: "✓", None: "·", False: "✗"}[self.holds]
+
+
+def error_in_bundle(error: HarnessError, folder: Path) -> str:
+    """Return the error as a clause, with paths relative to the unpacked bundle."""
+    return str(error).replace(f"{folder}/", "").rstrip(".")
+
 
 def unexpected_clause(error: Exception) -> str:
     """Return a clause about an error that nobody foresaw. It must not end the work on other bundles."""
     return f"internal error ({type(error).__name__}: {shorten(str(error), 120)})"
 
 
-class CheckFailed(Exception):
+class CheckFailed(HarnessError):
     """A check failed, which ends the verification. The last finding gives the reason."""
 
 
@@ -168,7 +173,15 @@ class FindingLog:
     def fail(self, name: str, sentence: str) -> Never:
         """Record a check that fails, and raise CheckFailed."""
         self.findings.append(Finding(name, False, sentence))
-        raise CheckFailed
+        raise CheckFailed(f"{sentence}.")
+
+    @contextlib.contextmanager
+    def fail_on_error(self, name: str, folder: Path, words: str = "") -> Iterator[None]:
+        """Fail with `words` and the error if the block raises HarnessError. Its paths become relative to `folder`."""
+        try:
+            yield
+        except HarnessError as error:
+            self.fail(name, f"{words}{error_in_bundle(error, folder)}")
 
     def note(self, name: str, sentence: str) -> None:
         """Record information that does not affect the verdict."""

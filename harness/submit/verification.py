@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,15 @@ from harness.submit.bundle_checks import (
     check_documents,
     check_frozen,
     check_models,
-    compare_with_frozen,
-    error_in_bundle,
     open_bundle,
     read_submitted,
 )
 from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
-from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
-from harness.submit.execution import OnLine, StepResult, run_step
-from harness.submit.frozen_code import CodeDifference
+from harness.submit.environment import CodeEnvironment, OtherVersionsError, create_environment
+from harness.submit.execution import RunSettings, StepResult, run_step
 from harness.submit.judging import JudgingData, load_judging_data
-from harness.submit.manifest import Manifest
+from harness.submit.manifest import SUBMISSION, Manifest
 from harness.submit.rerun import SCORES, read_scores
 from harness.submit.verdict import (
     CheckFailed,
@@ -46,6 +43,7 @@ from harness.submit.verdict import (
     Outcome,
     Verdict,
     compare_submissions,
+    error_in_bundle,
 )
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
@@ -55,8 +53,7 @@ _DEFAULT_BUDGET_SECONDS = 86400.0
 class OrganizerInputs:
     """The inputs that the organizers choose and the bundle must not."""
 
-    find_model: Mapping[str, FindModel]
-    """The function for either role that finds the verifier's copy of its model, as in `check_models`."""
+    find_model: FindModel
     round: Round | None = None
     """The source of prefixes, answers and rules, None with `prefixes`."""
     prefixes: Path | None = None
@@ -73,19 +70,6 @@ class OrganizerInputs:
         return (*of_round, *filter(None, (self.prefixes, self.answers)))
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings of a run of the code.
-
-    `device` None means the bundle's device. `on_step` gets a description of each step.
-    """
-
-    install: InstallOptions
-    device: str | None = None
-    may_run_without_sandbox: bool = False
-    on_step: OnLine = field(default=lambda step: None)
-
-
 class Verification:
     """The verification of one bundle."""
 
@@ -93,12 +77,10 @@ class Verification:
         self._bundle = bundle
         self._frozen = frozen
         self._work = work
-        self._folder = work / "bundle"
         self._out = work / "scratch" / "out.csv"
         self._log = FindingLog()
         self._report: dict[str, Any] = {"bundle_sha256": bundle_sha256(bundle)}
         self._opened: UnpackedBundle | None = None
-        self._difference: CodeDifference | None = None
         self.produced: Path | None = None
 
     def compare_code(self) -> Verdict:
@@ -108,14 +90,15 @@ class Verification:
         """
         try:
             opened = self._open()
-            assert self._difference is not None, "compare_code() needs frozen code"
-            if not self._difference.is_accepted:
-                self._log.note("frozen", self._difference.summary)
-                return self._verdict(Outcome.OTHER_CODE, self._difference.summary)
-            check_frozen(self._difference, opened.manifest, self._log)
+            difference = opened.difference
+            assert difference is not None, "compare_code() needs frozen code"
+            if not difference.is_accepted:
+                self._log.note("frozen", difference.summary)
+                return self._verdict(Outcome.OTHER_CODE, difference.summary)
+            check_frozen(opened, self._log)
         except CheckFailed:
             return self._refusal()
-        return self._verdict(Outcome.SAME_CODE, self._difference.summary)
+        return self._verdict(Outcome.SAME_CODE, difference.summary)
 
     def run(self, inputs: OrganizerInputs, settings: RunSettings) -> Verdict:
         """Run the code on the prefixes and compare the submission that it produces with the submitted one.
@@ -125,42 +108,39 @@ class Verification:
         """
         try:
             opened = self._open()
-            manifest, spec, _ = opened
-            if self._difference is not None:
-                check_frozen(self._difference, manifest, self._log)
-            elif inputs.round is not None and inputs.round.code_deadline is not None:
+            spec = opened.spec
+            check_frozen(opened, self._log)
+            if opened.difference is None and inputs.round is not None and inputs.round.code_deadline is not None:
                 deadline = moment_text(inputs.round.code_deadline)
                 self._log.note("frozen", f"code was due by {deadline}, but no frozen code was given to compare with")
-            if manifest.kind == "submission":
-                check_documents(self._folder, self._log)
-            rules = check_code(self._folder, opened, inputs.round, self._log)
+            if opened.manifest.kind == "submission":
+                check_documents(opened.folder, self._log)
+            rules = check_code(opened, inputs.round, self._log)
             judging = load_judging_data(rules, prefixes=inputs.prefixes, answers=inputs.answers)
-            submitted = read_submitted(self._folder, manifest, judging, self._log)
+            submitted = read_submitted(opened, judging, self._log)
             models = check_models(spec, inputs.find_model, self._log)
             self._require_sandbox(settings)
-            environment = self._create_environment(spec, settings)
-            budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
-            budget = budget if inputs.budget is None else inputs.budget
+            environment = self._create_environment(opened, settings)
+            budget = inputs.budget or (_DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget)
             self._report["budget_s"] = budget
-            self._run_code(judging.prefixes, settings, environment, models=models, hidden=inputs.files, budget=budget)
+            step = self._run_code(opened, judging.prefixes, settings, environment, models, inputs.files, budget)
+            self._check_step(step, budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
                 sentence = f"the code ran on {len(judging.prefixes):,} prefixes within its budget"
                 return self._verdict(Outcome.RAN, sentence)
             self._score("submitted", submitted, judging)
-            reasons = _nondeterminism_reasons(manifest, spec, environment, settings)
-            return self._compare(submitted, produced, reasons)
+            reasons = _nondeterminism_reasons(opened.manifest, spec, environment, settings)
+            return self._compare(opened, submitted, produced, reasons)
         except CheckFailed:
             return self._refusal()
 
     def _open(self) -> UnpackedBundle:
-        self._opened = opened = open_bundle(self._bundle, self._folder, self._log)
-        if self._frozen is not None:
-            folder = self._work / "frozen"
-            self._difference = compare_with_frozen(self._folder, self._frozen, opened.manifest, folder)
-            self._report["code_changes"] = self._difference.changes
-            self._report["patch"] = self._difference.patch if self._difference.is_accepted else None
+        self._opened = opened = open_bundle(self._bundle, self._work, self._frozen, self._log)
+        if (difference := opened.difference) is not None:
+            self._report["code_changes"] = difference.changes
+            self._report["patch"] = difference.patch if difference.is_accepted else None
         return opened
 
     def _require_sandbox(self, settings: RunSettings) -> None:
@@ -173,45 +153,45 @@ class Verification:
         else:
             raise HarnessError("this machine has no sandbox for untrusted code. --unsafe runs the code without one.")
 
-    def _create_environment(self, spec: CodeSpec, settings: RunSettings) -> CodeEnvironment:
-        code = self._folder / "code"
+    def _create_environment(self, opened: UnpackedBundle, settings: RunSettings) -> CodeEnvironment:
         try:
-            environment = create_environment(code, spec, settings.install, self._work, settings.on_step)
+            environment = create_environment(opened.folder / "code", opened.spec, settings, self._work)
         except OtherVersionsError:
             raise
         except HarnessError as error:
-            self._log.fail("environment", error_in_bundle(error, self._folder))
+            self._log.fail("environment", error_in_bundle(error, opened.folder))
         self._log.record("environment", environment.summary)
         return environment
 
     def _run_code(
         self,
+        opened: UnpackedBundle,
         prefixes: Tokens,
         settings: RunSettings,
         environment: CodeEnvironment,
-        *,
         models: Mapping[str, Path],
         hidden: Iterable[Path],
         budget: float,
-    ) -> None:
+    ) -> StepResult:
         """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
 
         `models` has the folders of the target and the reference model. The code cannot read the files `hidden`, even
         where a model's folder contains them. `budget` is in seconds.
         """
         settings.on_step(f"running the code, within {format_duration(budget)}")
-        code, scratch = self._folder / "code", self._out.parent
+        code, scratch = opened.folder / "code", self._out.parent
         # README.md may differ from the frozen code's, so the code must not be able to read it.
         (code / README).unlink(missing_ok=True)
         scratch.mkdir()
         np.save(scratch / "prefixes.npy", prefixes)
-        variables = {"PYTHON": str(environment.python), **_harness_variables(scratch), **environment.variables}
+        variables = {"PYTHON": str(environment.python), "PYTHONPATH": str(environment.site)}
+        variables |= _harness_variables(scratch)
         variables |= {f"HARNESS_{role.upper()}": str(folder) for role, folder in models.items()}
         if settings.device is not None:
             variables["HARNESS_DEVICE"] = settings.device
-        if self._opened is not None and (run := self._opened.manifest.run) is not None:
+        if (run := opened.manifest.run) is not None:
             variables["HARNESS_BATCH_SIZES"] = json.dumps(run.batch_sizes)
-        step = run_step(
+        return run_step(
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,
             readable=(code, *environment.readable, *models.values()),
@@ -222,7 +202,6 @@ class Verification:
             log=self._work / "run.log",
             on_line=settings.on_step,
         )
-        self._check_step(step, budget)
 
     def _check_step(self, step: StepResult, budget: float) -> None:
         """Check the end of the code against its budget in wall seconds."""
@@ -241,13 +220,10 @@ class Verification:
         self._log.check("run", step.code in (0, 3), f"the code exited with code {step.code}", failure)
 
     def _read_produced(self, judging: JudgingData) -> SubmissionRows:
-        try:
+        with self._log.fail_on_error("produced", self._out.parent, "the code did not write a valid submission: "):
             if self._out.is_symlink() or not self._out.is_file():
                 raise HarnessError("out.csv is missing or not a regular file.")
             produced = read_submission(self._out, judging.submission_rules)
-        except HarnessError as error:
-            reason = error_in_bundle(error, self._out.parent)
-            self._log.fail("produced", f"the code did not write a valid submission: {reason}")
         self.produced = self._out
         self._report["produced_sha256"] = file_sha256(self._out)
         return produced
@@ -261,14 +237,15 @@ class Verification:
         sentence = f"Recall@{scored.cap:,} {format_score(scored.recall_at_cap)} {format_interval(low, high)} by {unit}"
         self._log.note(f"score, {name}", sentence)
 
-    def _compare(self, submitted: SubmissionRows, produced: SubmissionRows, reasons: list[str]) -> Verdict:
+    def _compare(
+        self, opened: UnpackedBundle, submitted: SubmissionRows, produced: SubmissionRows, reasons: list[str]
+    ) -> Verdict:
         """Return the verdict. `reasons` are those why a difference is allowed."""
-        agreement = compare_submissions(
-            submitted, produced, _read_scores(self._out.with_name(SCORES), len(produced.ids))
-        )
+        scores = _read_scores(self._out.with_name(SCORES), len(produced.ids))
+        agreement = compare_submissions(submitted, produced, scores)
         self._report["agreement"] = agreement
         if agreement.likeness is Likeness.IDENTICAL:
-            is_same = self._report["produced_sha256"] == file_sha256(self._folder / "submission.csv")
+            is_same = self._report["produced_sha256"] == file_sha256(opened.folder / SUBMISSION)
             words = "byte for byte" if is_same else "row for row"
             self._log.record("agreement", f"{agreement.summary}, {words}")
             return self._verdict(Outcome.REPRODUCED, f"the code produces the submission, {words}")
@@ -290,7 +267,8 @@ class Verification:
         return self._verdict(Outcome.REFUSED, self._log.findings[-1].sentence)
 
     def _verdict(self, outcome: Outcome, sentence: str) -> Verdict:
-        opened, difference = self._opened, self._difference
+        opened = self._opened
+        difference = None if opened is None else opened.difference
         did_run = outcome not in (Outcome.SAME_CODE, Outcome.OTHER_CODE, Outcome.REFUSED)
         if did_run and difference is not None and not difference.is_same:
             sentence += f"; {difference.summary}"

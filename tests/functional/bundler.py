@@ -74,6 +74,20 @@ def altered(bundle: Path, out: Path, changes: Mapping[str, bytes | None], **fiel
     return _write_uncompressed(out, files)
 
 
+def with_run_sh(bundle: Path, out: Path, *lines: str) -> Path:
+    """Write a copy of the bundle to `out` with another run.sh, in which `$here` is its directory."""
+    script = "\n".join(["#!/usr/bin/env bash", 'here="$(dirname "$0")"', *lines]) + "\n"
+    return altered(bundle, out, {"code/run.sh": script.encode()})
+
+
+def unpacked(bundle: Path, folder: Path) -> Path:
+    """Unpack a bundle into `folder`, and return its directory code/."""
+    for name, content in files_of(bundle).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / "code"
+
+
 def altered_files(bundle: Path, out: Path, changes: Mapping[str, bytes]) -> Path:
     """Write a copy of the bundle to `out` with changed files and the old manifest."""
     return _write_uncompressed(out, files_of(bundle) | dict(changes))

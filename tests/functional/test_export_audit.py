@@ -34,23 +34,6 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
     return Audited(machine, machine.json(*AUDIT, *SMALL, "--out", "out"))
 
 
-def test_datasets_loads_every_table_of_an_audit(audited: Audited) -> None:
-    import datasets  # slow to import, and needed by one test
-
-    machine, out = audited.machine, audited.machine.folder / "out"
-    tables = {path.stem: pyarrow.parquet.read_table(path) for path in (out / "tables").glob("*.parquet")}
-    filled = {name for name, table in tables.items() if table.num_rows}
-    assert {"schemes", "matches", "sequences"} <= filled == set(datasets.get_dataset_config_names(str(out)))
-    for name in filled:
-        cache = str(machine.folder / "cache-of-datasets")
-        loaded = datasets.load_dataset(str(out), name, split="audit", cache_dir=cache)
-        assert loaded.to_list() == tables[name].to_pylist()
-    for file in filter(Path.is_file, out.rglob("*")):
-        assert bytes(machine.folder) not in file.read_bytes(), file
-    machine.run("report", "latest", "--out", "again")
-    assert (machine.folder / "again" / "README.md").read_bytes() == (out / "README.md").read_bytes()
-
-
 def test_a_redacted_audit_is_logged_to_mlflow_without_text(audited: Audited) -> None:
     machine, findings = audited.machine, audited.findings
     uri = f"sqlite:///{machine.folder}/mlflow.db"

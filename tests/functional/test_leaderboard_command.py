@@ -24,6 +24,7 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Bundler:
     write_round(folder)
     (folder / "round.toml").write_text((folder / "round.toml").read_text() + "error_cap = 5\n")
     (folder / "description.md").write_text("# What is new\n\nNothing.\n")
+    np.save(folder / "few.npy", np.load(folder / f"answer-{EXAMPLES}.npy")[:9])
     (folder / "entries").mkdir()
     for name, solved in (("half", 32), ("quarter", 16), ("none", 0)):
         run = machine.replayed(name, range(solved))
@@ -42,14 +43,6 @@ def _ranked(bundler: Bundler, *options: str, folder: str = "entries") -> dict[st
 def _copy(bundler: Bundler, folder: Path) -> Path:
     """Return a copy of the four bundles."""
     return Path(shutil.copytree(bundler.machine.folder / "entries", folder / "entries"))
-
-
-def test_ties_are_relative_to_the_leader(entered: Bundler) -> None:
-    entries = _ranked(entered)
-    assert [entry["place"] for entry in entries.values()] == [1, 1, 3, 4]
-    assert entries["half.zip"]["ties"] and entries["half.zip"]["difference"] == 0
-    assert not entries["none.zip"]["ties"] and entries["none.zip"]["difference_interval"][1] < 0
-    assert entries["also.zip"]["difference"] is None and not entries["also.zip"]["ties"]
 
 
 def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
@@ -127,6 +120,7 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
         (("state",), 1, "state contains no bundles"),
         (("entries", "--html", "absent/board.html"), 1, "absent: no such directory"),
         (("entries", "--answers", "absent.npy"), 1, "absent.npy: no such file"),
+        (("entries", "--answers", "few.npy"), 1, "9 answers for 64 prefixes"),
         (("entries", "--frozen", "absent"), 1, "absent: no such directory"),
         (("entries", "--received", "absent.csv"), 1, "absent.csv: no such file"),
         (("entries", "--verify"), 2, "no source to install the bundle's environment from"),
@@ -135,9 +129,3 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
 def test_invalid_arguments_are_refused(entered: Bundler, options: tuple[str, ...], code: int, words: str) -> None:
     error = entered.machine.run("bundle", "rank", *options, *entered.round, code=code).stderr
     assert words in " ".join(error.replace("│", " ").split()) and "internal error" not in error
-
-
-def test_answers_of_another_length_are_refused(entered: Bundler, tmp_path: Path) -> None:
-    np.save(tmp_path / "few.npy", np.load(entered.machine.folder / f"answer-{EXAMPLES}.npy")[:9])
-    options = ("entries", *entered.round, "--answers", str(tmp_path / "few.npy"))
-    assert "9 answers for 64 prefixes" in entered.machine.run("bundle", "rank", *options, code=1).stderr

@@ -3,16 +3,12 @@
 import hashlib
 import io
 import json
-import os
-import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.core.rounds import load_round
 from harness.submit.manifest import MANIFEST
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed, files_of
 from tests.functional.machine import EXAMPLES, Machine
@@ -45,16 +41,8 @@ def test_a_bundle_contains_all_files(bundler: Bundler, draws: Packed) -> None:
     assert files["submission.csv"] == draws.run.submission.read_bytes()
     assert files["code/attack/draws.py"] == (draws.run.code / "draws.py").read_bytes()
     assert files["team.toml"].decode() == TEAM and files["description.pdf"].startswith(b"%PDF-")
-
-
-def test_the_manifest_lists_files_and_inputs(bundler: Bundler, draws: Packed) -> None:
-    files, manifest = files_of(draws.zip), _manifest(draws.zip)
-    assert manifest["files"] == {
-        name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != MANIFEST
-    }
-    prefixes = np.load(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    assert manifest["prefixes_sha256"] == hashlib.sha256(prefixes.astype("<u2").tobytes()).hexdigest()
-    assert manifest["run"]["id"] == draws.run.id and manifest["run"]["status"] == "finished"
+    run = _manifest(draws.zip)["run"]
+    assert (run["id"], run["status"]) == (draws.run.id, "finished")
 
 
 def test_packaging_does_not_depend_on_the_environment(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
@@ -91,13 +79,6 @@ def test_a_bundle_contains_no_answers_or_attacked_prefixes(bundler: Bundler, dra
             assert not any(part in content for part in hidden), name
 
 
-def test_the_bundled_round_names_no_files(bundler: Bundler, draws: Packed) -> None:
-    fields = tomllib.loads(files_of(draws.zip)["code/round.toml"].decode())
-    round_ = load_round(str(bundler.machine.folder / "round.toml"))
-    assert fields == {name: getattr(round_, name) for name in fields}
-    assert not [name for name in fields if name.endswith(("_file", "_rows")) or name in ("target", "source")]
-
-
 def test_run_sh_without_arguments_prints_its_usage(draws: Packed, tmp_path: Path, bundler: Bundler) -> None:
     import subprocess
 
@@ -128,57 +109,11 @@ def test_a_failed_check_is_refused_or_marked_if_accepted(
     assert mark["check"] == check and mark["sentence"].startswith(words)
 
 
-@pytest.mark.slow
-def test_a_run_without_a_sandbox_is_refused(bundler: Bundler, tmp_path: Path) -> None:
-    bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
-    run = bare.attack("draws", *FAST)["id"]
-    assert bare.run("bundle", "create", run, code=1).stderr.startswith(
-        "harness: sandbox: the attack ran without a sandbox"
-    )
-
-
-@pytest.mark.slow
-def test_a_run_over_the_budget_of_the_round_is_refused(team: Machine) -> None:
-    round_ = team.folder / "round.toml"
-    round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
-    run = team.attack("draws", "--set", "pause=0.1", "--budget", "60s")["id"]
-    refused = team.run("bundle", "create", run, code=1).stderr
-    assert refused.startswith("harness: budget: the run spent ") and "its budget of 1:00 exceeds the round's" in refused
-
-
 def test_a_control_cannot_be_accepted(team: Machine) -> None:
     run = team.json("run", "lookup", "--round", str(team.folder / "round.toml"))["id"]
     assert team.run("bundle", "create", run, code=1).stderr.startswith("harness: control: lookup")
     error = team.run("bundle", "create", run, "--accept", "control", code=1).stderr
     assert error.startswith("harness: --accept control: ") and error.endswith(". This check cannot be accepted.\n")
-
-
-@pytest.mark.slow
-def test_an_undeclared_model_is_refused(team: Machine) -> None:
-    (folder := team.folder / "other").mkdir()
-    (folder / "model.safetensors").write_bytes(b"weights")
-    run = team.attack("draws", *FAST, "--set", f"file={folder}")["id"]
-    error = team.run("bundle", "create", run, code=1).stderr
-    assert error.startswith(
-        "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
-    )
-    with (team.folder / "round.toml").open("a") as file:
-        file.write('forbidden_models = ["*/other"]\n')
-    error = team.run("bundle", "create", run, "--accept", "models", code=1).stderr
-    assert error == "harness: --accept models: the round forbids the model other. This check cannot be accepted.\n"
-
-
-@pytest.mark.slow
-def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
-    before = np.random.default_rng(1).integers(0, 100, (EXAMPLES, 4), dtype=np.uint16)
-    np.save(team.folder / "before.npy", before)
-    with (team.folder / "round.toml").open("a") as file:
-        file.write('preprefix_file = "before.npy"\n')
-    shutil.copy(team.folder / "before.npy", team.folder / "copy.npy")
-    run = team.attack("draws", *FAST, "--set", f"file={team.folder / 'copy.npy'}")["id"]
-    assert team.run("bundle", "create", run, code=1).stderr.startswith(
-        "harness: preprefixes: the parameter file contains"
-    )
 
 
 MISSING = [
@@ -199,17 +134,6 @@ def test_missing_or_changed_files_are_named(team: Machine) -> None:
             (team.folder / name).write_text(content)
         assert team.run("bundle", "create", run, code=1).stderr.startswith(f"harness: {words}")
         (team.folder / name).write_bytes(before)
-
-
-@pytest.mark.slow
-def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
-    summary = team.attack("draws", *FAST)
-    spec_file = Path(summary["directory"]) / "spec.json"
-    spec = json.loads(spec_file.read_bytes())
-    spec["versions"]["numpy"] = "1.0"
-    spec_file.write_text(json.dumps(spec))
-    refused = team.run("bundle", "create", summary["id"], code=1).stderr
-    assert refused.startswith("harness: inputs: changed since the run started: numpy ") and ", was 1.0" in refused
 
 
 def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
@@ -242,12 +166,14 @@ def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
         (("create", "latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
         (("create", "latest", "--out", "team.toml/x.zip"), 1, "team.toml: cannot be created (File exists)"),
         (("create", "latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
+        (("create", "latest", "--out", "folder.zip", "--force"), 1, "folder.zip is a directory. Name a file."),
     ],
 )
 def test_invalid_arguments_are_refused(
     bundler: Bundler, draws: Packed, options: tuple[str, ...], code: int, words: str
 ) -> None:
     (bundler.machine.folder / "there.zip").write_bytes(b"")
+    (bundler.machine.folder / "folder.zip").mkdir(exist_ok=True)
     options = tuple(draws.run.id if option == "latest" else option for option in options)
     assert words in " ".join(bundler.machine.run("bundle", *options, code=code).stderr.replace("│", " ").split())
 
@@ -309,12 +235,3 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
     assert after.read_bytes() == before.read_bytes()
     (entry,) = team.json("bundle", "rank", "after", "--round", "round.toml")["entries"]
     assert (entry["place"], entry["recall_at_cap"]) == (1, 0.0)
-
-
-def test_a_zip_does_not_replace_a_directory(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    (tmp_path / "x.zip").mkdir()
-    error = bundler.machine.run(
-        "bundle", "create", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1
-    ).stderr
-    assert "x.zip is a directory. Name a file." in error
-    assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from harness.runs.folder import RunFolder
-from tests.functional.bundler import FAST, Bundler, Packed, files_of
+from tests.functional.bundler import FAST, Bundler, Packed, files_of, unpacked
 from tests.functional.machine import (
     EXAMPLES,
     Machine,
@@ -25,31 +25,31 @@ from tests.functional.machine import (
 )
 
 
-def _code_of(bundle: Path, folder: Path) -> Path:
-    """Unpack a bundle into `folder`, and return its code/ directory."""
-    for name, content in files_of(bundle).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder / "code"
-
-
 def _prefixes(bundler: Bundler) -> str:
     return str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
 
 
-def _other_machine(folder: Path) -> Machine:
-    """Return another machine, which has no file of the round."""
+def _rerun(
+    bundler: Bundler, folder: Path, *options: str, prefixes: Path | None = None, code: int = 0
+) -> tuple[Machine, "subprocess.CompletedProcess[str]"]:
+    """Run `folder`/code on another machine, which has no file of the round. `code` is the expected exit code."""
     (folder / "elsewhere").mkdir(exist_ok=True)
-    return Machine(folder / "elsewhere")
+    other = Machine(folder / "elsewhere")
+    file = _prefixes(bundler) if prefixes is None else str(prefixes)
+    options = options or ("--out", str(folder / "out.csv"))
+    return other, other.run("bundle", "rerun", str(folder / "code"), file, *options, code=code)
 
 
 def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
-    file = tmp_path / "p.npz"
-    np.savez(file, prefixes=np.load(_prefixes(bundler)))
-    done = other.run("bundle", "rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
+    unpacked(draws.zip, tmp_path)
+    np.savez(tmp_path / "p.npz", prefixes=np.load(_prefixes(bundler)))
+    other, done = _rerun(bundler, tmp_path, prefixes=tmp_path / "p.npz")
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
+    rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
+    assert scores[0] == ["Example ID", "Score"] and [row[0] for row in rows[1:]] == [row[0] for row in scores[1:]]
+    values = [float(score) for _, score in scores[1:]]
+    assert values == sorted(values, reverse=True)
     (run,) = other.folders()
     again = other.json("run", "--like", run.id, "--dry-run")["spec"]
     recorded = run.spec().model_dump(mode="json")
@@ -57,22 +57,10 @@ def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Pa
 
 
 @pytest.mark.long
-def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    code = _code_of(draws.zip, tmp_path)
-    _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
-    rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
-    assert scores[0] == ["Example ID", "Score"] and [row[0] for row in rows[1:]] == [row[0] for row in scores[1:]]
-    values = [float(score) for _, score in scores[1:]]
-    assert values == sorted(values, reverse=True)
-
-
-@pytest.mark.long
 def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    code = _code_of(draws.zip, tmp_path)
+    unpacked(draws.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(bundler))[:5])
-    _other_machine(tmp_path).run(
-        "bundle", "rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv")
-    )
+    _rerun(bundler, tmp_path, prefixes=tmp_path / "few.npy")
     ids = {row[0] for row in list(csv.reader((tmp_path / "out.csv").open()))[1:]}
     assert ids == {"0", "1", "2", "3", "4"}
 
@@ -86,8 +74,8 @@ def test_a_title_may_contain_any_character_and_a_run_its_own_number_of_guesses(
     round_.write_text((bundler.machine.folder / "round.toml").read_text().replace("A small round", title))
     summary = bundler.machine.attack("draws", *FAST, "--guesses-per-example", "5", round_="titled.toml")
     bundler.machine.run("bundle", "create", summary["id"], "--out", str(tmp_path / "x.zip"))
-    code = _code_of(tmp_path / "x.zip", tmp_path)
-    _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
+    unpacked(tmp_path / "x.zip", tmp_path)
+    _rerun(bundler, tmp_path)
     assert (tmp_path / "out.csv").read_bytes() == files_of(tmp_path / "x.zip")["submission.csv"]
 
 
@@ -106,7 +94,7 @@ def _run_sh(code: Path, prefixes: str, out: Path, folder: Path) -> "subprocess.P
 @pytest.mark.slow
 def test_a_killed_run_sh_resumes_to_the_same_bytes(bundler: Bundler, tmp_path: Path) -> None:
     packed = bundler.package("draws", "--set", "pause=0.15")
-    code, out = _code_of(packed.zip, tmp_path), tmp_path / "out.csv"
+    code, out = unpacked(packed.zip, tmp_path), tmp_path / "out.csv"
     first = _run_sh(code, _prefixes(bundler), out, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
     (folder,) = wait_until(lambda: [one for one in runs.folders() if one.store.exists()])
@@ -126,7 +114,7 @@ def test_a_killed_run_sh_resumes_to_the_same_bytes(bundler: Bundler, tmp_path: P
 @pytest.mark.slow
 def test_a_second_run_sh_waits_for_the_first(bundler: Bundler, tmp_path: Path) -> None:
     packed = bundler.package("draws", "--set", "pause=0.15")
-    code = _code_of(packed.zip, tmp_path)
+    code = unpacked(packed.zip, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
     one = _run_sh(code, _prefixes(bundler), tmp_path / "one.csv", tmp_path)
     (folder,) = wait_until(
@@ -151,9 +139,8 @@ def test_a_second_run_sh_waits_for_the_first(bundler: Bundler, tmp_path: Path) -
 @pytest.mark.slow
 def test_the_guesses_of_a_failed_attack_are_written(bundler: Bundler, tmp_path: Path) -> None:
     packed = bundler.package("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
-    code = _code_of(packed.zip, tmp_path)
-    other = _other_machine(tmp_path)
-    other.run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1)
+    unpacked(packed.zip, tmp_path)
+    other, _ = _rerun(bundler, tmp_path, code=1)
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
     assert RunFolder(other.folders()[0].path).submission.exists()
 
@@ -169,26 +156,23 @@ def test_the_guesses_of_a_failed_attack_are_written(bundler: Bundler, tmp_path: 
 def test_code_that_contradicts_its_spec_is_refused(
     bundler: Bundler, draws: Packed, tmp_path: Path, change: tuple[str, bytes | None], words: str
 ) -> None:
-    code = _code_of(draws.zip, tmp_path)
+    unpacked(draws.zip, tmp_path)
     name, content = change
     (tmp_path / name).unlink()
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    other = _other_machine(tmp_path)
-    error = other.run(
-        "bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1
-    ).stderr
-    assert words in error and "internal error" not in error
+    other, done = _rerun(bundler, tmp_path, code=1)
+    assert words in done.stderr and "internal error" not in done.stderr
     assert other.folders() == []
 
 
 @pytest.mark.slow
 def test_invalid_training_rows_are_refused(bundler: Bundler, tmp_path: Path) -> None:
-    code = _code_of(bundler.package("stages").zip, tmp_path)
+    code = unpacked(bundler.package("stages").zip, tmp_path)
     content = (code / "train.npz").read_bytes()
     for damaged in (b"", content[: len(content) // 2], content.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
         (code / "train.npz").write_bytes(damaged)
-        error = _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), code=1).stderr
+        error = _rerun(bundler, tmp_path, code=1)[1].stderr
         assert "train.npz: " in error and "internal error" not in error
 
 
@@ -203,7 +187,7 @@ def test_invalid_training_rows_are_refused(bundler: Bundler, tmp_path: Path) -> 
 def test_an_invalid_output_path_is_refused_before_the_run(
     bundler: Bundler, draws: Packed, tmp_path: Path, out: str, words: str
 ) -> None:
-    code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
-    (other.folder / "taken").mkdir()
-    error = other.run("bundle", "rerun", str(code), _prefixes(bundler), "--out", out, code=1).stderr
-    assert words in error and other.folders() == []
+    unpacked(draws.zip, tmp_path)
+    (tmp_path / "elsewhere" / "taken").mkdir(parents=True)
+    other, done = _rerun(bundler, tmp_path, "--out", out, code=1)
+    assert words in done.stderr and other.folders() == []

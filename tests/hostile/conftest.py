@@ -2,6 +2,7 @@
 
 from tests.functional.conftest import (
     bundler,
+    draws,
     each_sandbox,
     machine,
     machine_per_backend,
@@ -9,4 +10,4 @@ from tests.functional.conftest import (
     use_backend,
 )
 
-__all__ = ["bundler", "each_sandbox", "machine", "machine_per_backend", "sandboxed_machine", "use_backend"]
+__all__ = ["bundler", "draws", "each_sandbox", "machine", "machine_per_backend", "sandboxed_machine", "use_backend"]

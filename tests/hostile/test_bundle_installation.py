@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.submit.archive import archive_bytes
-from tests.functional.bundler import FAST, Bundler, Packed, altered, files_of, finding, reason
+from tests.functional.bundler import Bundler, Packed, altered, files_of, finding, reason
 from tests.functional.machine import SANDBOXES, Machine
 from tests.tools.tiers import first_is_fast
 
@@ -27,11 +27,6 @@ open({mark!r}, "a").write(os.environ.get("PIP_INDEX_URL", "no index") + "\\n")
 socket.create_connection(("127.0.0.1", {port}), 5).close()
 def build_wheel(*_): raise SystemExit(3)
 """
-
-
-@pytest.fixture
-def packed(bundler: Bundler) -> Packed:
-    return bundler.package("draws", *FAST)
 
 
 @pytest.fixture
@@ -56,8 +51,8 @@ def _sdist(mark: Path, port: int) -> bytes:
     return content.getvalue()
 
 
-def _without_torch(packed: Packed) -> dict[str, bytes]:
-    spec = json.loads(files_of(packed.zip)["code/spec.json"])
+def _without_torch(draws: Packed) -> dict[str, bytes]:
+    spec = json.loads(files_of(draws.zip)["code/spec.json"])
     spec["versions"]["torch"] = "absent"
     return {"code/spec.json": json.dumps(spec).encode()}
 
@@ -66,7 +61,7 @@ def _without_torch(packed: Packed) -> dict[str, bytes]:
     "smuggled", first_is_fast(["../bundle/code/evil-1.tar.gz", "--index-url {url}\n# +AAo-evil==1"])
 )
 def test_no_hidden_line_of_a_lock_reaches_the_installer(
-    each_sandbox: Bundler, packed: Packed, tmp_path: Path, listener: socket.socket, smuggled: str
+    each_sandbox: Bundler, draws: Packed, tmp_path: Path, listener: socket.socket, smuggled: str
 ) -> None:
     """In UTF-7, +AAo- is a line feed, so pip would find more in these comments."""
     work, port = tmp_path / "work", listener.getsockname()[1]
@@ -75,7 +70,7 @@ def test_no_hidden_line_of_a_lock_reaches_the_installer(
     hidden = smuggled.format(url=f"http://127.0.0.1:{port}/simple")
     lock = f"# coding: utf-7\n# +AAo-{hidden} --hash=sha256:{hashlib.sha256(sdist).hexdigest()}\n"
     changes = {"code/evil-1.tar.gz": sdist, "code/requirements.txt": lock.encode()}
-    bundle = altered(packed.zip, tmp_path / "x.zip", _without_torch(packed) | changes)
+    bundle = altered(draws.zip, tmp_path / "x.zip", _without_torch(draws) | changes)
     settings = {"PIP_INDEX_URL": f"http://user:{PASSWORD}@127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_TIMEOUT": "2"}
     machine = Machine(each_sandbox.machine.folder, each_sandbox.machine.environment | settings)
     options = ("--allow-network-install", "--work", str(work), "--out", str(tmp_path))
@@ -143,14 +138,14 @@ def index() -> Iterator[_Index]:
     ("each_sandbox", "place"), zip(SANDBOXES, ("variable", "file"), strict=True), indirect=["each_sandbox"]
 )
 def test_the_password_of_an_index_is_seen_by_the_download_alone(
-    each_sandbox: Bundler, packed: Packed, tmp_path: Path, index: _Index, place: str
+    each_sandbox: Bundler, draws: Packed, tmp_path: Path, index: _Index, place: str
 ) -> None:
     digest = hashlib.sha256(index.wheel).hexdigest()
     lock = f"peaceful==1 ; python_version >= '3' \\\n    --hash=sha256:{digest}\nother==1 ; os_name == 'x' \\\n"
     lock += f"    --hash=sha256:{digest}\n"
-    changes = _without_torch(packed) | {"code/requirements.txt": lock.encode()}
+    changes = _without_torch(draws) | {"code/requirements.txt": lock.encode()}
     changes["code/run.sh"] = b'#!/usr/bin/env bash\nenv\n"$PYTHON" -c "import peaceful"\nexit 5\n'
-    bundle = altered(packed.zip, tmp_path / "x.zip", changes)
+    bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     url = f"http://user:{PASSWORD}@127.0.0.1:{index.server_port}/simple"
     # The settings of this machine must not answer for the index.
     (tmp_path / "pip.conf").write_text(f"[global]\nindex-url = {url}\n" if place == "file" else "")

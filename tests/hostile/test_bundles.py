@@ -17,6 +17,8 @@ from tests.functional.bundler import (
     altered,
     files_of,
     finding,
+    unpacked,
+    with_run_sh,
 )
 from tests.functional.machine import EXAMPLES, Machine
 from tests.tools.tiers import first_is_fast
@@ -27,43 +29,26 @@ for _ in range(3000):
     os.mkdir('x')
     os.chdir('x')
 " """
-SECRET = "the secret of the organizer"
-
-
-@pytest.fixture
-def packed(bundler: Bundler) -> Packed:
-    return bundler.package("draws", *FAST)
-
-
-def _with_run_sh(packed: Packed, out: Path, script: str) -> Path:
-    return altered(packed.zip, out, {"code/run.sh": f"#!/usr/bin/env bash\n{script}\n".encode()})
 
 
 def test_no_bundle_ends_the_leaderboard_of_the_others(
-    each_sandbox: Bundler, packed: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    each_sandbox: Bundler, draws: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (entries := tmp_path / "entries").mkdir()
     (temporary := tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    _with_run_sh(packed, entries / "a-deep.zip", DEEP)
+    with_run_sh(draws.zip, entries / "a-deep.zip", DEEP)
     (entries / "b-directory.zip").mkdir()
     (entries / "c-dangling.zip").symlink_to("nowhere")
     os.mkfifo(entries / "d-pipe.zip")
-    shutil.copy(packed.zip, entries / "z-good.zip")
+    shutil.copy(draws.zip, entries / "z-good.zip")
     command = ("bundle", "rank", str(entries), *each_sandbox.round, "--verify", *OWN_ENVIRONMENT)
     board = {entry["bundle"]: entry for entry in each_sandbox.machine.json(*command)["entries"]}
     assert board.pop("z-good.zip")["verified"] == "reproduced"
     assert "the code did not write a valid submission" in board["a-deep.zip"]["unranked"]
     assert len(board) == 4 and all(entry["unranked"] for entry in board.values())
     assert os.listdir(temporary) == []
-
-
-def _unpacked(packed: Packed, folder: Path) -> Path:
-    for name, content in files_of(packed.zip).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder / "code"
 
 
 @pytest.mark.parametrize(
@@ -73,8 +58,7 @@ def _unpacked(packed: Packed, folder: Path) -> Path:
     ),
 )
 def test_code_with_a_link_is_not_run_again(bundler: Bundler, tmp_path: Path, place: str) -> None:
-    packed = bundler.package("draws", *FAST, "--set", "file=team.toml")
-    code = _unpacked(packed, tmp_path / "bundle")
+    code = unpacked(bundler.package("draws", *FAST, "--set", "file=team.toml").zip, tmp_path / "bundle")
     elsewhere = tmp_path / "elsewhere"
     link = code / place
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -90,37 +74,23 @@ def test_code_with_a_link_is_not_run_again(bundler: Bundler, tmp_path: Path, pla
     assert f"{link}: not a regular file" in error.replace("\n", "") and machine.folders() == []
 
 
-@pytest.mark.parametrize("name", first_is_fast(["../../../secret", "/etc", "a/b", "", "a b"]))
-def test_a_parameter_cannot_be_a_path(bundler: Bundler, packed: Packed, tmp_path: Path, name: str) -> None:
-    code = _unpacked(packed, tmp_path / "bundle")
-    spec = json.loads((code / "spec.json").read_text()) | {"paths": {name: "0" * 64}}
-    (code / "spec.json").write_text(json.dumps(spec))
-    (folder := tmp_path / "secret" / "folder").mkdir(parents=True)
-    (folder / "id").write_text(SECRET)
-    machine = Machine(tmp_path / "machine")
-    machine.folder.mkdir()
-    prefixes = str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    error = machine.run("bundle", "rerun", str(code), prefixes, code=1).stderr
-    assert "is not the name of an attack or a parameter" in error and machine.folders() == []
-
-
-def test_another_round_or_reference_is_noted(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
-    files = files_of(packed.zip)
+def test_another_round_or_reference_is_noted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    files = files_of(draws.zip)
     renamed = files["code/round.toml"].replace(b'name = "small"', b'name = "other"')
     spec = files["code/spec.json"].replace(b'"reference_model": ""', b'"reference_model": "better"')
     changes = {"code/round.toml": renamed, "code/spec.json": spec, "submission.csv": None}
-    verdict = bundler.verify(altered(packed.zip, tmp_path / "x.zip", changes), code=1)
+    verdict = bundler.verify(altered(draws.zip, tmp_path / "x.zip", changes), code=1)
     assert finding(verdict, "round")["sentence"] == "the bundle was made for the round other, not for small"
     assert finding(verdict, "reference")["sentence"] == "the reference model is none, the attack declares better"
 
 
-def test_a_verdict_notes_code_that_package_does_not_write(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
-    honest = bundler.verify(packed.zip, "--out", str(tmp_path))
+def test_a_verdict_notes_code_that_package_does_not_write(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    honest = bundler.verify(draws.zip, "--out", str(tmp_path))
     assert not [one for one in honest["findings"] if "harness bundle" in one["sentence"]]
     script = 'printf "%s\\n" "${BASH_SOURCE[0]%/*}" >/dev/null; cp "${BASH_SOURCE[0]%/*}/answers.csv" "$2"'
-    copied = {"code/answers.csv": files_of(packed.zip)["submission.csv"], "code/attack/more.py": b""}
+    copied = {"code/answers.csv": files_of(draws.zip)["submission.csv"], "code/attack/more.py": b""}
     copied["code/run.sh"] = f"#!/usr/bin/env bash\n{script}\n".encode()
-    verdict = bundler.verify(altered(packed.zip, tmp_path / "x.zip", copied))
+    verdict = bundler.verify(altered(draws.zip, tmp_path / "x.zip", copied))
     notes = [one["sentence"] for one in verdict["findings"] if one["holds"] is None and one["name"] == "code"]
     assert verdict["outcome"] == "reproduced" and notes == [
         "run.sh is not the one that harness bundle writes",
@@ -128,15 +98,15 @@ def test_a_verdict_notes_code_that_package_does_not_write(bundler: Bundler, pack
     ]
 
 
-def test_no_text_of_a_team_reaches_a_file_or_the_terminal_raw(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
+def test_no_text_of_a_team_reaches_a_file_or_the_terminal_raw(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     """A spreadsheet ignores spaces before a formula, and a terminal obeys control characters."""
     (entries := tmp_path / "entries").mkdir()
     team = b'name = " =cmd|x!A1\\u001b[31m\\u202e\\u0007<script>"\n[[members]]\nname = "A"\n'
-    manifest = json.loads(files_of(packed.zip)["MANIFEST.json"])
+    manifest = json.loads(files_of(draws.zip)["MANIFEST.json"])
     run = manifest["run"] | {"hardware": {"processor": "\x1b]0;x\x07" + "long" * 1000, "gpus": ["\u202e"], "cores": {}}}
     marks = [{"check": "\n=1<b>", "sentence": "x"}]
     name = "\ufeff=1\x1b<i>.zip"
-    altered(packed.zip, entries / name, {"team.toml": team}, run=run, marks=marks)
+    altered(draws.zip, entries / name, {"team.toml": team}, run=run, marks=marks)
     table = bundler.machine.run("bundle", "rank", str(entries), *bundler.round, "--csv", "-").stdout
     assert all(character.isprintable() or character == "\n" for character in table) and len(table) < 2_000
     (row,) = csv.DictReader(io.StringIO(table))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.candidates import load_example
+from harness.analysis.candidates import load_example, right_guess_of
 from harness.core.errors import HarnessError
-from tests.records import EXAMPLES, recorded_run
+from tests.records import EXAMPLES, change_spec, recorded_run
 
 
 def test_candidates_are_listed_best_first_with_last_score_and_count(home: Path) -> None:
@@ -40,3 +40,24 @@ def test_an_example_without_a_guess_has_no_candidates(home: Path) -> None:
 def test_an_unknown_example_is_refused(home: Path, id_: int) -> None:
     with pytest.raises(HarnessError, match="0 to 15"):
         load_example(recorded_run(home).folder, id_)
+
+
+@pytest.mark.parametrize(
+    ("guesses", "example", "words"),
+    [
+        ([(0, False, 0.9), (1, True, 0.8)], 1, "solved at row 2, after 1 errors"),
+        ([(0, False, 0.9), (1, False, 0.9), (2, False, 0.9), (5, True, 0.1)], 5, "row 4 is after 3 errors (cap 3)"),
+        ([(0, True, 0.1), (0, False, 0.9)], 0, "not in the submission, which has 1 per example"),
+        ([(0, False, 0.9)], 0, ""),
+    ],
+    ids=["before the cap", "after the cap", "replaced by a better one", "no right guess"],
+)
+def test_the_place_of_the_right_guess_is_told(
+    home: Path, guesses: list[tuple[int, bool, float]], example: int, words: str
+) -> None:
+    run = recorded_run(home)
+    change_spec(run.folder, round={"error_cap": 3})
+    run.guess(run.batch("0"), guesses)
+    told = right_guess_of(run.folder, load_example(run.folder, example))
+    assert told.words.endswith(words) and bool(told.words) is bool(words)
+    assert told.counts is words.startswith("solved")

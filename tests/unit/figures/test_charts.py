@@ -3,7 +3,6 @@
 import functools
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from dataclasses import replace
 
 import matplotlib
@@ -11,9 +10,7 @@ import numpy as np
 import pytest
 
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
-from harness.core.scoring import score_rows
 from harness.figures.charts import draw_charts
-from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import COLOURS, REFERENCE
 from harness.figures.sheet import Drawing, PositionLocator
 
@@ -123,33 +120,3 @@ def test_no_line_or_bar_is_red_or_green() -> None:
     for colour in COLOURS:
         red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
         assert not (red > 1.6 * green and red > 1.6 * blue) and not (green > 1.3 * red and green > 1.3 * blue)
-
-
-SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
-EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
-SIZE = (3.0, 2.0)
-HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
-
-
-@pytest.mark.parametrize(
-    "drawn",
-    [
-        lambda: recall_panel([("$x_{ <b>", SCORE), ("other", EMPTY)], size=SIZE),
-        lambda: recall_panel([("", EMPTY)], size=SIZE),
-        lambda: history_panel([("a", HISTORY), ("b", [])], label="Recall@20", size=SIZE),
-        lambda: history_panel([("", [(0.0, 0.0)])], label="rows", size=SIZE),
-    ],
-)
-def test_a_panel_is_well_formed_and_reproducible(drawn: Callable[[], str]) -> None:
-    first = drawn()
-    assert ElementTree.fromstring(first).tag.endswith("svg")
-    with matplotlib.rc_context(
-        {"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "none", "lines.linewidth": 9}
-    ):
-        assert drawn() == first
-        assert matplotlib.rcParams["font.size"] == 30
-
-
-def test_many_errors_make_few_points() -> None:
-    wrong = score_rows(np.arange(20_000) % 50 == 0, np.arange(20_000), cap=100, examples=20_000)
-    assert len(recall_panel([("", wrong)], size=SIZE)) < 80_000

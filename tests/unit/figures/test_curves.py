@@ -1,14 +1,24 @@
-"""Plots of recall vs. errors."""
+"""Plots of recall vs. errors and over time, in files and as panels of a document."""
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import PlottedRun, comparison_figure, score_figure, write_comparison, write_score_figure
+from harness.figures.curves import (
+    PlottedRun,
+    comparison_figure,
+    history_panel,
+    recall_panel,
+    score_figure,
+    write_comparison,
+    write_score_figure,
+)
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
@@ -120,3 +130,31 @@ def test_runs_without_guesses_are_plotted(tmp_path: Path):
         write_comparison(runs, [], tmp_path / name, title="$5 and $6_{x")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")
+
+
+SIZE = (3.0, 2.0)
+HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: recall_panel([("$x_{ <b>", SCORE), ("other", EMPTY)], size=SIZE),
+        lambda: recall_panel([("", EMPTY)], size=SIZE),
+        lambda: history_panel([("a", HISTORY), ("b", [])], label="Recall@20", size=SIZE),
+        lambda: history_panel([("", [(0.0, 0.0)])], label="rows", size=SIZE),
+    ],
+)
+def test_a_panel_is_well_formed_and_reproducible(draw: Callable[[], str]) -> None:
+    first = draw()
+    assert ElementTree.fromstring(first).tag.endswith("svg")
+    with matplotlib.rc_context(
+        {"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "none", "lines.linewidth": 9}
+    ):
+        assert draw() == first
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_many_errors_make_few_points() -> None:
+    wrong = score_rows(np.arange(20_000) % 50 == 0, np.arange(20_000), cap=100, examples=20_000)
+    assert len(recall_panel([("", wrong)], size=SIZE)) < 80_000

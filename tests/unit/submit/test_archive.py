@@ -232,12 +232,6 @@ def test_a_missing_archive_and_a_folder_are_errors(tmp_path: Path, place: Path) 
         unpack(tmp_path, place)
 
 
-@given(content=st.binary(max_size=400))
-@settings(max_examples=60, deadline=None)
-def test_arbitrary_bytes_never_escape_the_folder(content: bytes) -> None:
-    _unpacks_inside_or_is_refused(content)
-
-
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_corrupted_archive_never_escapes_the_folder(data: st.DataObject) -> None:

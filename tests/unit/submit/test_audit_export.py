@@ -28,6 +28,7 @@ from harness.core.findings import (
 )
 from harness.runs.status import Status
 from harness.submit.audit_export import check_audit_folder, write_audit
+from harness.submit.audit_page import AuditHeader
 from harness.submit.finding_tables import redact_findings
 from tests.unit.submit.audit_header import HEADER
 from tests.unit.submit.pages import parsed_page
@@ -87,6 +88,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def page_of(folder: Path, found: Findings, header: AuditHeader = HEADER) -> str:
+    """Write an audit to `folder`/out, and return its page."""
+    write_audit(folder / "out", found, header)
+    return (folder / "out" / "index.html").read_text(encoding="utf-8")
+
+
 def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> None:
     written = write_audit(tmp_path / "out", findings(), HEADER)
     assert sorted(path.relative_to(tmp_path / "out").as_posix() for path in written) == sorted(
@@ -125,8 +132,7 @@ def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, reda
     summary = replace(HEADER.summary, reason=text, status=Status.CRASHED)
     header = replace(HEADER, spec=spec, summary=summary, warnings=[text])
     found = replace(findings(text, text), sentences=[text])
-    write_audit(tmp_path / "out", redact_findings(found) if redact else found, header)
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = page_of(tmp_path, redact_findings(found) if redact else found, header)
     parsed = parsed_page(page)
     assert not {"script", "iframe", "object", "embed", "link", "base", "form"} & set(parsed.tags)
     assert parsed.tags["style"] == 1 and parsed.tags["svg"] == 3
@@ -148,8 +154,7 @@ def test_the_page_marks_passages_and_shows_empty_texts(written: Path) -> None:
 
 def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
     header = replace(HEADER, summary=replace(HEADER.summary, status=Status.OUT_OF_TIME))
-    write_audit(tmp_path / "out", WITHOUT_CHARTS, header)
-    words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+    words = parsed_page(page_of(tmp_path, WITHOUT_CHARTS, header)).text
     for sentence in (
         "The audit is out of time.",
         "40 % of the paragraphs pass.",
@@ -168,8 +173,7 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
 def test_a_page_with_text_in_a_table_says_that_it_quotes(tmp_path: Path) -> None:
     rates, detailed = WITHOUT_CHARTS.tables
     for tables, says in (((rates, detailed), False), ((rates, replace(detailed, is_detail=False)), True)):
-        write_audit(tmp_path / "out", replace(WITHOUT_CHARTS, tables=tables, passages=()), HEADER)
-        words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+        words = parsed_page(page_of(tmp_path, replace(WITHOUT_CHARTS, tables=tables, passages=()))).text
         assert ("This page quotes the corpus" in words) == says
 
 
@@ -183,8 +187,7 @@ CONCLUDED = replace(
 
 
 def test_the_page_begins_with_the_question_and_its_answer(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER)
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = page_of(tmp_path, CONCLUDED)
     assert "<title>Was it seen?</title>" in page and "<h1>Was it seen?</h1>" in page
     words = parsed_page(page).text
     answer, caveat, first_section = (words.index(text) for text in ("Probably:", "A caveat.", "40 % of the"))
@@ -195,8 +198,7 @@ def test_the_page_begins_with_the_question_and_its_answer(tmp_path: Path) -> Non
 
 
 def test_a_term_is_defined_where_it_appears_first(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER)
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = page_of(tmp_path, CONCLUDED)
     shown = page.index("<b>rate</b>: the share of paragraphs that pass.")
     assert page.index("<h3>Rates</h3>") < shown < page.index("<td>trigram</td>")
     assert page.count("<b>rate</b>") == 1
@@ -204,8 +206,7 @@ def test_a_term_is_defined_where_it_appears_first(tmp_path: Path) -> None:
 
 
 def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER)
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = page_of(tmp_path, CONCLUDED)
     titles = re.findall(r'<h2 id="(section-\d)">([^<]*)</h2>', page)
     assert [title for _, title in titles] == [
         "Findings",

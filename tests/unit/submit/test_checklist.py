@@ -1,15 +1,62 @@
 """The checklist before packaging: which checks refuse packaging, and which can be accepted."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from harness.submit.checklist import Check, refusal, uses_training_rows
+from harness.core.files import file_sha256
+from harness.submit.checklist import Check, checklist, refusal, uses_training_rows
 from harness.submit.team import description_length
+from tests.records import change_spec, recorded_run
 
 MET = Check("met", True, "all is well")
 HARD = Check("hard", False, "this is wrong", "correct it")
 SOFT = Check("soft", False, "this is doubtful", "look at it", True)
+
+
+@pytest.fixture
+def checks(home: Path) -> Callable[..., dict[str, Check]]:
+    """Return the checks of a run without a sandbox whose spec has these changes, by name."""
+    (folder := home / "other").mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (home / "before.npy").write_bytes(b"pre-prefixes")
+    recorded = recorded_run(home)
+    recorded.event("worker", sandbox="none")
+    recorded.finish(range(2), spent=1.5, elapsed=2.5)
+
+    def changed(**changes: Any) -> dict[str, Check]:
+        change_spec(recorded.folder, **changes)
+        return {check.name: check for check in checklist(recorded.folder, team=None, description=None)}
+
+    return changed
+
+
+def path(file: Path) -> dict[str, dict[str, str]]:
+    """Return the record of the parameter `file`."""
+    return {"file": {"path": str(file), "sha256": "0"}}
+
+
+def test_a_run_that_breaks_a_rule_fails_the_check_of_this_rule(home: Path, checks: Callable[..., Any]) -> None:
+    before, model = home / "before.npy", path(home / "other")
+    read = {"round": {"preprefix_file": str(before)}, "data_sha256": {str(before): file_sha256(before)}}
+    rows = [
+        ({}, "sandbox", "the attack ran without a sandbox, so its file accesses are unknown", True),
+        ({"round": {"budget": 1.0}}, "budget", "the run spent 0:02, its budget of 1:00 exceeds the round's 0:01", True),
+        ({"paths": model}, "models", "the parameter file contains a model (model.safetensors) that the attack", True),
+        ({"paths": path(before)} | read, "preprefixes", "the parameter file contains the pre-prefixes", True),
+        ({"versions": {"numpy": "1.0"}}, "inputs", f"numpy is {np.__version__}, was 1.0", False),
+    ]
+    for changes, name, words, can_be_accepted in rows:
+        check = checks(**changes)[name]
+        assert (check.is_met, check.can_be_accepted) == (False, can_be_accepted), check
+        assert words in check.sentence and check.fix
+    with (home / "small.toml").open("a") as file:
+        file.write('forbidden_models = ["*/other"]\n')
+    check = checks(paths=model)["models"]
+    assert (check.sentence, check.can_be_accepted) == ("the round forbids the model other", False)
 
 
 def test_met_checks_are_not_refused() -> None:

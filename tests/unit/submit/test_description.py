@@ -22,7 +22,7 @@ from harness.figures.sheet import drawable_characters
 from harness.runs.attack_record import submission_now
 from harness.submit import run_tables
 from harness.submit.description import write_description
-from harness.submit.run_facts import run_facts
+from harness.submit.run_facts import RunFacts, run_facts
 from harness.submit.team import Member, Team
 from harness.submit.typst import markdown_to_typst
 from tests.conftest import require_tool
@@ -139,9 +139,14 @@ TEAM = Team(
 
 
 def described(folder: Path, home: Path, **options: object) -> Path:
-    folder.mkdir()
-    write_description(run_facts(ended_run(home, **options)), TEAM, METHOD, folder, redact=False)
+    written(run_facts(ended_run(home, **options)), TEAM, METHOD, folder)
     return folder
+
+
+def written(facts: RunFacts, team: Team | None, markdown: str, folder: Path, *, redact: bool = False) -> int:
+    """Write a description to `folder`, and return its number of pages."""
+    folder.mkdir(exist_ok=True)
+    return write_description(facts, team, markdown, folder, redact=redact)
 
 
 def test_the_sources_compile_to_the_same_pdf(home: Path) -> None:
@@ -166,8 +171,7 @@ def test_a_process_in_another_time_zone_writes_the_same_bytes(home: Path) -> Non
         "folder = pathlib.Path(sys.argv[2]); folder.mkdir()\n"
         "write_description(run_facts(RunFolder(pathlib.Path(sys.argv[1]))), None, '# Idea', folder, redact=False)\n"
     )
-    (home / "one").mkdir()
-    write_description(run_facts(run), None, "# Idea", home / "one", redact=False)
+    written(run_facts(run), None, "# Idea", home / "one")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "random"}
     subprocess.run([sys.executable, "-c", code, str(run.path), str(home / "two")], env=environment, check=True)
     files = sorted(path.name for path in (home / "one").iterdir())
@@ -182,15 +186,13 @@ def test_a_process_in_another_time_zone_writes_the_same_bytes(home: Path) -> Non
     ids=str,
 )
 def test_a_description_without_markdown_has_two_pages(options: dict[str, object], home: Path) -> None:
-    (home / "out").mkdir()
-    assert write_description(run_facts(ended_run(home, **options)), None, "", home / "out", redact=False) == 2
+    assert written(run_facts(ended_run(home, **options)), None, "", home / "out") == 2
 
 
 def test_a_run_without_guesses_is_described(home: Path) -> None:
     recorded = recorded_run(home)
     recorded.store.close()
-    (home / "out").mkdir()
-    assert write_description(run_facts(recorded.folder), TEAM, "", home / "out", redact=False) == 2
+    assert written(run_facts(recorded.folder), TEAM, "", home / "out") == 2
 
 
 def test_a_blind_run_has_no_recall(home: Path) -> None:
@@ -214,8 +216,7 @@ def test_parameters_are_explained_with_their_defaults(home: Path) -> None:
         ("trials", "7", "100", "Suffixes sampled per prefix (at least 1)."),
         ("note", "x", "empty", "A remark."),
     ]
-    (home / "out").mkdir()
-    write_description(facts, None, "", home / "out", redact=False)
+    written(facts, None, "", home / "out")
     assert "Suffixes sampled per prefix" in (home / "out" / "description.typ").read_text()
 
 
@@ -230,8 +231,7 @@ def test_a_description_fills_all_pages_but_the_last(paragraphs: int, home: Path)
     require_tool("pdftoppm", package="poppler-utils")
     run = ended_run(home, examples=64, length=24, solved=30)
     add_code(run, trials=7, note="x")
-    (home / "out").mkdir()
-    pages = write_description(run_facts(run), TEAM, PARAGRAPH * paragraphs, home / "out", redact=False)
+    pages = written(run_facts(run), TEAM, PARAGRAPH * paragraphs, home / "out")
     filled = filled_heights(home / "out" / "description.pdf")
     assert len(filled) == pages and min(filled[:-1]) > 0.8 and filled[-1] > 0.1, filled
 
@@ -249,10 +249,9 @@ def filled_heights(pdf: Path) -> list[float]:
 
 def test_too_many_pages_are_refused(home: Path) -> None:
     facts = run_facts(ended_run(home))
-    (home / "out").mkdir()
-    assert write_description(facts, TEAM, PARAGRAPH * 15, home / "out", redact=False) <= 5
+    assert written(facts, TEAM, PARAGRAPH * 15, home / "out") <= 5
     with pytest.raises(HarnessError) as refused:
-        write_description(facts, TEAM, PARAGRAPH * 40, home / "out", redact=False)
+        written(facts, TEAM, PARAGRAPH * 40, home / "out")
     assert "7 pages, a description has 2 to 5. Shorten the team's Markdown by about 2 pages." in str(refused.value)
 
 
@@ -262,8 +261,7 @@ def test_hostile_names_are_typeset_as_text(home: Path) -> None:
     names = (HOSTILE, '"), read("/etc/passwd"), ("')
     members = tuple(Member.model_construct(name=name) for name in names)
     team = Team.model_construct(name=HOSTILE, contact=HOSTILE, members=members)
-    (home / "out").mkdir()
-    assert 2 <= write_description(run_facts(run), team, HOSTILE, home / "out", redact=False) <= 3
+    assert 2 <= written(run_facts(run), team, HOSTILE, home / "out") <= 3
     source = (home / "out" / "description.typ").read_text()
     assert "\\#panic\\(\\)" in source
     assert not {"\u202e", "\x1b"} & set(source)
@@ -274,8 +272,7 @@ def test_redaction_replaces_suffixes_with_length_and_hash(home: Path) -> None:
     texts = {}
     for redact in (False, True):
         folder = home / f"out-{redact}"
-        folder.mkdir()
-        write_description(run_facts(run), None, "", folder, redact=redact)
+        written(run_facts(run), None, "", folder, redact=redact)
         texts[redact] = (folder / "description.typ").read_text()
     first = submission_now(run).suffixes[0]
     shown = " ".join(map(str, first.tolist()))

@@ -36,11 +36,6 @@ def test_equal_code_is_the_same(folders: tuple[Path, Path]) -> None:
     assert _difference(folders, names_frozen=False).summary.endswith("and the manifest contains another hash")
 
 
-def test_the_readme_is_ignored(folders: tuple[Path, Path]) -> None:
-    (folders[0] / "code/README.md").write_text("after\n")
-    assert _difference(folders).is_same
-
-
 def test_a_changed_line_is_shown(folders: tuple[Path, Path]) -> None:
     (folders[0] / "code/attack/a.py").write_text("one\nTWO\nthree\n")
     found = _difference(folders)
@@ -49,27 +44,25 @@ def test_a_changed_line_is_shown(folders: tuple[Path, Path]) -> None:
     assert {"-two", "+TWO"} <= set(found.changes["attack/a.py"].splitlines())
 
 
-def test_added_and_removed_files_are_listed(folders: tuple[Path, Path]) -> None:
-    (folders[0] / "code/extra").write_text("x")
-    (folders[0] / "code/run.sh").unlink()
-    assert _difference(folders).changes == {"extra": "added", "run.sh": "removed"}
-
-
-def test_a_readme_in_a_subfolder_is_compared(folders: tuple[Path, Path]) -> None:
-    (folders[0] / "code/attack/README.md").write_text("x")
-    assert _difference(folders).changes == {"attack/README.md": "added"}
-
-
-def test_different_line_endings_are_reported(folders: tuple[Path, Path]) -> None:
-    (folders[0] / "code/run.sh").write_bytes(b"exit 0\r\n")
-    assert _difference(folders).changes == {"run.sh": "only the line endings differ"}
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x" * (2 << 20)], ids=["binary", "huge"])
-def test_files_that_are_not_text_are_compared_by_size(content: bytes, folders: tuple[Path, Path]) -> None:
-    (folders[0] / "code/run.sh").write_bytes(content)
-    change = _difference(folders).changes["run.sh"]
-    assert change == f"changed from 7 to {len(content):,} bytes, not text"
+@pytest.mark.parametrize(
+    ("content", "changes"),
+    [
+        ({"README.md": b"after\n"}, {}),
+        ({"extra": b"x", "run.sh": None}, {"extra": "added", "run.sh": "removed"}),
+        ({"attack/README.md": b"x"}, {"attack/README.md": "added"}),
+        ({"run.sh": b"exit 0\r\n"}, {"run.sh": "only the line endings differ"}),
+        ({"run.sh": b"\xff\xfe\x00"}, {"run.sh": "changed from 7 to 3 bytes, not text"}),
+        ({"run.sh": b"x" * (2 << 20)}, {"run.sh": "changed from 7 to 2,097,152 bytes, not text"}),
+    ],
+    ids=["readme", "added and removed", "readme in a subfolder", "line endings", "binary", "huge"],
+)
+def test_each_changed_file_is_described(
+    content: dict[str, bytes | None], changes: dict[str, str], folders: tuple[Path, Path]
+) -> None:
+    for name, changed in content.items():
+        path = folders[0] / "code" / name
+        path.unlink() if changed is None else path.write_bytes(changed)
+    assert _difference(folders).changes == changes
 
 
 def test_a_long_difference_is_cut(folders: tuple[Path, Path]) -> None:

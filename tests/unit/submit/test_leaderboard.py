@@ -22,14 +22,7 @@ from harness.core.submission import write_submission
 from harness.core.times import parse_moment
 from harness.submit.archive import archive_bytes
 from harness.submit.judging import JudgingData
-from harness.submit.leaderboard import (
-    Arrival,
-    Entry,
-    OrganizerRecords,
-    leaderboard,
-    leaderboard_csv,
-    read_arrivals,
-)
+from harness.submit.leaderboard import Arrival, Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from tests.unit.submit.ended import run_record
 
@@ -211,6 +204,7 @@ def test_each_number_has_a_csv_cell_of_its_own(tmp_path: Path) -> None:
     """Negative differences are numbers, without the apostrophe of a text that could be a formula."""
     bundles = [_bundle(tmp_path, name, solved) for name, solved in (("best", 9), ("worse", 3), ("none", 0))]
     entries = _ranked([*bundles, tmp_path / "absent.zip"])
+    assert not entries[2].ties and entries[2].difference_interval is not None and entries[2].difference_interval[1] < 0
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(entries))))
     assert min(float(row["difference"] or 0) for row in rows) < 0
     for entry, row in zip(entries, rows, strict=True):

@@ -14,12 +14,7 @@ from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
 from harness.submit import lock_file as lock
-from harness.submit.lock_file import (
-    pinned_requirements,
-    read_pins,
-    torch_build,
-    torch_install_arguments,
-)
+from harness.submit.lock_file import pinned_requirements, read_pins, torch_build, torch_install_arguments
 from harness.submit.wheel import installed_lock
 
 HASH = "    --hash=sha256:" + "0" * 64

@@ -143,12 +143,15 @@ def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None
     recorded.guess(batch, [(0, False, 9.0), (1, False, 8.0), (0, True, 7.0)])
     recorded.store.close()
     chosen = select_examples(run_facts(recorded.folder), limit=4, redact=False)
-    assert [[example.id for example in kind] for kind in chosen] == [[0], [1], []]
-    (guess,) = chosen.correct[0].guesses
+    assert {kind: [example.id for example in examples] for kind, examples in chosen.items()} == {
+        "correct": [0],
+        "wrong": [1],
+    }
+    (guess,) = chosen["correct"][0].guesses
     assert (guess.row, guess.is_correct, guess.differs) == (3, True, "")
-    (wrong,) = chosen.wrong[0].guesses
+    (wrong,) = chosen["wrong"][0].guesses
     assert (wrong.row, wrong.is_correct, wrong.agrees) == (2, False, "")
-    assert wrong.differs.split()[1:] == str(chosen.wrong[0].answer).split()[1:]
+    assert wrong.differs.split()[1:] == str(chosen["wrong"][0].answer).split()[1:]
 
 
 def test_runs_of_two_rounds_are_refused(home: Path) -> None:

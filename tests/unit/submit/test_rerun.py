@@ -5,6 +5,7 @@ import io
 import os
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -29,10 +30,11 @@ def _refused(path: Path, words: str) -> None:
     assert path.name in str(refusal.value)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int64, np.uint64, ">i4"])
-def test_any_integer_dtype_is_read(dtype: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "p.npy", ROWS.astype(dtype))
-    np.savez(tmp_path / "p.npz", ROWS.astype(dtype))
+def test_any_integer_dtype_and_order_is_read(dtype: str, order: Literal["C", "F"], tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", ROWS.astype(dtype, order=order))
+    np.savez(tmp_path / "p.npz", ROWS.astype(dtype, order=order))
     for name in ("p.npy", "p.npz"):
         assert _read(tmp_path / name).tolist() == ROWS.tolist()
         assert _read(tmp_path / name).dtype == np.uint16
@@ -42,11 +44,6 @@ def test_the_array_named_prefixes_is_read(tmp_path: Path) -> None:
     names = np.array([{"not": "plain"}], dtype=object)
     np.savez(tmp_path / "p.npz", suffixes=ROWS + 1, prefixes=ROWS, names=names)
     assert _read(tmp_path / "p.npz").tolist() == ROWS.tolist()
-
-
-def test_fortran_order_is_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "p.npy", np.asfortranarray(ROWS))
-    assert _read(tmp_path / "p.npy").tolist() == ROWS.tolist()
 
 
 @given(rows=st.lists(st.lists(st.integers(0, 50256), min_size=4, max_size=4), min_size=1, max_size=20))

@@ -76,7 +76,7 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
 def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
     assert (
-        facts.score is facts.judged is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
+        facts.score is facts.result is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
     )
     assert facts.curve == ((0.0, 0.0), (1.5, float(EXAMPLES)))
     assert facts.parts.overlap is not None and facts.parts.overlap.is_in_train is None
@@ -193,6 +193,15 @@ def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
     assert spec.reference is not None and spec.reference.weights_sha256 == MODEL.weights_sha256
     (home / SPEC).write_text(spec.model_dump_json())
     assert read_code_spec(home) == spec
+
+
+@pytest.mark.parametrize("name", ["../../../secret", "/etc", "a/b", "", "a b", "ünï"])
+def test_a_parameter_cannot_be_a_path(name: str, home: Path) -> None:
+    run = recorded_run(home).folder.attack_spec().model_copy(update={"versions": {"python": "3.11.7"}})
+    spec = code_spec_from_run(run, trains=False).model_copy(update={"paths": {name: "0" * 64}})
+    (home / SPEC).write_text(spec.model_dump_json())
+    with pytest.raises(HarnessError, match="is not the name of an attack or a parameter"):
+        read_code_spec(home)
 
 
 def test_a_missing_spec_is_refused(tmp_path: Path) -> None:

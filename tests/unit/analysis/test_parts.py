@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.parts import Part, contrast, mcnemar_exact
+from harness.analysis.parts import Part, contrast, curve_band, mcnemar_exact
 from harness.core.intervals import JudgedRows
-from harness.core.scoring import recall_at_errors, score_rows
+from harness.core.scoring import recall_at_errors, score_rows, solved_curve
 
 EXAMPLES = 6
 WALKS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25).map(
@@ -95,3 +95,21 @@ def test_an_example_solved_after_the_cap_is_not_solved():
     result = contrast(early, late, Part.whole(4, cap=2))
     assert (result.only_first.tolist(), result.only_second.tolist()) == ([3], [])
     assert result.difference.difference == 0.25
+
+
+@given(st.lists(st.booleans(), min_size=20, max_size=60), st.integers(1, 30))
+@settings(max_examples=20)
+def test_the_bounds_of_a_curve_are_ordered_fractions_and_the_cap_has_one(verdicts, cap):
+    rows = JudgedRows(np.array(verdicts, np.bool_), np.arange(len(verdicts)))
+    band = curve_band(rows, Part.whole(len(verdicts), cap=cap))
+    assert (np.diff(band.errors) > 0).all()
+    assert min(cap, verdicts.count(False) + 1) in band.errors
+    assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
+
+
+def test_the_band_surrounds_the_curve():
+    rows = JudgedRows(np.array([True, True, False] * 40), np.arange(120))
+    band = curve_band(rows, Part.whole(120, cap=20))
+    recall = solved_curve(*rows)[band.errors - 1] / 120
+    middle = (band.errors > 2) & (band.errors < 40)
+    assert ((band.low <= recall) & (recall <= band.high))[middle].all()
