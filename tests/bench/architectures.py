@@ -20,7 +20,7 @@ from harness.engine.target import Target
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import Inputs, surrogate_or_demo
 from tests.bench.measuring import exit_on_error, in_turns, markdown_table, median_ratio
-from tests.demo_target.training import sampled_loss
+from tests.demo_target.training import descend, sampled_loss
 
 LAYERS, WIDTH, HEADS, PREFIXES = 4, 192, 6, 32
 TRIALS = {"1 trial": 1, "10 trials": 10, "trained, 100 trials": 100}
@@ -71,13 +71,13 @@ def _train(model: PreTrainedModel, rows: Tokens) -> None:
     """Train on `rows` [examples, prefix and suffix] until the model knows most of them."""
     tokens = torch.as_tensor(rows.astype(np.int64))
     optimizer = torch.optim.AdamW(model.requires_grad_(True).parameters())
-    for step in range(_STEPS):
-        optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
-        loss = sampled_loss(model, tokens, tokens, _SAMPLED)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+    descend(
+        model,
+        [optimizer],
+        _STEPS,
+        lambda step: _RATE * (1 - step / _STEPS),
+        lambda step: sampled_loss(model, tokens, tokens, _SAMPLED),
+    )
 
 
 def _ratios(model: PreTrainedModel, inputs: Inputs, columns: Sequence[str], turns: int) -> dict[str, float]:

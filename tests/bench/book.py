@@ -23,7 +23,7 @@ from harness.demo import CORPUS, ROUND_ARRAYS
 from harness.engine.target import Target
 from tests.bench.inputs import SURROGATE, surrogate_or_demo
 from tests.bench.measuring import in_turns, median_ratio, median_seconds, print_measured
-from tests.demo_target.reference import reference_texts
+from tests.demo_target.unseen import reference_texts
 from tests.tools.data import training_rows
 
 _TURNS = 3

@@ -3,8 +3,6 @@
 import argparse
 import json
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +10,8 @@ import numpy as np
 from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
-from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
-from tests.demo_target.unseen import unseen_examples
+from tests.demo_target.unseen import REFERENCE_STEPS, reference_texts, unseen_examples
 
 # Torch reads these when it loads. On a busy machine, spinning threads made a training step seven times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,7 +19,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 
-from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
+from tests.demo_target.training import Schedule, build_model, progress_printer, save_in_half_precision, train
 
 STEPS = 4_400
 
@@ -80,21 +77,6 @@ def save_examples(examples: Examples, folder: Path) -> None:
         np.save(folder / f"{name}prefix.npy", examples.prefixes[part])
         np.save(folder / f"{name}suffix.npy", examples.suffixes[part])
         np.save(folder / f"{name}repetitions.npy", examples.repetitions[part])
-
-
-def progress_printer(steps: int) -> Callable[[int, float], None]:
-    """Return a function that prints step, loss, elapsed time and remaining time at every 50th step."""
-    start = time.monotonic()
-
-    def report(step: int, loss: float) -> None:
-        done = step + 1
-        if done % 50 and done != steps:
-            return
-        spent = time.monotonic() - start
-        left = spent / done * (steps - done)
-        print(f"step {done}/{steps}  loss {loss:.3f}  {spent:.0f} s elapsed, {left:.0f} s left", flush=True)
-
-    return report
 
 
 if __name__ == "__main__":

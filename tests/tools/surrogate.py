@@ -15,8 +15,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from tests.bench.inputs import SURROGATE
 from tests.bench.measuring import exit_on_error
-from tests.demo_target.__main__ import progress_printer
-from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
+from tests.demo_target.training import Schedule, build_model, progress_printer, save_in_half_precision, train
 from tests.tools.data import SATML, gpt2_tokenizer, training_rows, what_is_missing
 
 SEED = 2023
