@@ -8,7 +8,8 @@ trivial.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -126,8 +127,7 @@ def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
     return np.searchsorted(np.array(strata), copies, side="right") - 1
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """The sequences of each split.
 
     splits: their numbers, by name.
@@ -190,8 +190,7 @@ class Rules:
         return min(WINDOW, max(1, self.length // 2))
 
 
-@dataclass(frozen=True)
-class Examples:
+class Examples(NamedTuple):
     """The examples of a round.
 
     splits: the sequences of each split.
@@ -271,7 +270,7 @@ def _add(
     # The earlier sequences stay: they come first.
     new = both.select(separate[len(earlier.copies) :])
     if find_contexts is not None:
-        new = replace(new, contexts=find_contexts(new))
+        new = new._replace(contexts=find_contexts(new))
         counts["removed, not extractable"] += int((new.contexts == 0).sum())
         new = new.select(new.contexts > 0)
     return Sequences.join([earlier, new])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, file_version, remove_tree, try_lock, write_atomically
@@ -42,8 +43,7 @@ class Corpus:
     keeps_line_ends: bool = False
 
 
-@dataclass(frozen=True)
-class OpenedCorpus:
+class OpenedCorpus(NamedTuple):
     """The tokens of a corpus.
 
     folder: the directory of the token stream, where other intermediate results may be kept.
@@ -88,11 +88,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
         notes = Notes()
         if token_files and end_of_text is not None:
             named_files = [(_name(file, corpus.path), file) for file in token_files]
-            for file in files:
-                if file not in token_files:
-                    notes.add(
-                        "files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: it has no tokens."
-                    )
+            for name in (_name(file, corpus.path) for file in files if file not in token_files):
+                notes.add("files that are not .npy or .bin", f"Skipped {name}: it has no tokens.")
             yield from pieces_of_tokens(named_files, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(
