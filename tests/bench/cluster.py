@@ -26,12 +26,14 @@ from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
 from tests.bench.inputs import environment_in
 from tests.bench.measuring import in_turns, markdown_table, median_seconds, print_figures
-from tests.functional.machine import ROOT, write_round
+from tests.functional.machine import EXAMPLES, PLUGINS, ROOT, write_round
 from tests.tools.ray_cluster import RayCluster
 
 _NODES = (2, 4, 8, 16)
 _RUNS_OF_EACH_NODE = 6
 _SECONDS = 30.0
+_PAUSES = 2 * EXAMPLES / 8
+"""The attack sleeps in each batch of eight examples, in two stages."""
 
 
 class Measured(NamedTuple):
@@ -66,12 +68,12 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
         write_round(folder)
         file = folder / "sweep.toml"
         file.write_text(
-            f'attacks = ["sleeping"]\nrounds = ["./round.toml"]\nbudget = "1h"\nseeds = {list(range(runs))}\n'
-            f"[params.sleeping]\nseconds = {seconds}\n"
+            f'attacks = ["draws"]\nrounds = ["./round.toml"]\nbudget = "1h"\nseeds = {list(range(runs))}\n'
+            f"[params.draws]\npause = {seconds / _PAUSES}\n"
         )
         cluster.add_nodes(nodes)
         command = [sys.executable, "-m", "harness", "sweep", str(file), "--ray", cluster.address, "--json"]
-        command += ["--attacks", str(Path(__file__).parent / "attacks")]
+        command += ["--attacks", str(PLUGINS)]
         environment = {**environment_in(folder), **cluster.token, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
         if done.returncode:

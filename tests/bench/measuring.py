@@ -4,10 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "results.md"
 
 
 class Timed(NamedTuple):
@@ -52,7 +55,7 @@ def median_ratio(first: Sequence[Timed], second: Sequence[Timed]) -> float:
 
 def print_figures(figures: Mapping[str, Any]) -> None:
     """Print one line for each figure."""
-    width = max(map(len, figures))
+    width = max(60, *map(len, figures))
     for name, value in figures.items():
         print(
             f"  {name:{width}}  {value:.4g}" if isinstance(value, float) else f"  {name:{width}}  {value}", flush=True
@@ -77,3 +80,16 @@ def print_measured(measure: Callable[[], Mapping[str, Any]]) -> None:
     """Print the figures that `measure` returns."""
     with exit_on_error():
         print_figures(measure())
+
+
+def replace_part(name: str, text: str) -> None:
+    """Replace the text between the lines `<!-- name -->` and `<!-- /name -->` of PAGE.
+
+    Raises HarnessError if the page lacks one of them.
+    """
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, first, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise HarnessError(f"{PAGE}: no lines {begin.strip()} and {end}. Add them where the table belongs.")
+    PAGE.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")

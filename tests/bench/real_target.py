@@ -36,8 +36,7 @@ from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors, scaled_cap, score_rows
 from harness.figures.charts import draw_charts
-from tests.bench.measuring import exit_on_error, markdown_table
-from tests.bench.page import replace_part
+from tests.bench.measuring import exit_on_error, markdown_table, replace_part
 from tests.bench.recorded_trials import (
     EARLIER_ROWS,
     TrainingRows,

@@ -21,8 +21,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
 from tests.bench.inputs import SURROGATE_ROUND, require_surrogate
-from tests.bench.measuring import exit_on_error, markdown_table
-from tests.bench.page import replace_part
+from tests.bench.measuring import exit_on_error, markdown_table, replace_part
 from tests.functional.machine import ROOT
 
 ROUNDS = {"demo": "demo", "surrogate": str(SURROGATE_ROUND)}

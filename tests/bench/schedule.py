@@ -12,15 +12,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from transformers import GPTNeoConfig
 
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
-from harness.engine import memory
 from harness.engine.branches import Placement
 from harness.engine.decoder import SharedBranches
-from harness.engine.memory import default_rows_at_once
-from harness.engine.sampling import expected_prefixes
 from harness.engine.target import Target
 from harness.runs.reader import RunReader
 from harness.worker.attack_job import batch_size, first_and_rest
@@ -29,7 +25,6 @@ from tests.bench.measuring import in_turns, median_ratio, print_measured, timed
 from tests.bench.official import BATCH, official_suffixes
 
 _POLICY = Policy(top_k=10)
-_TRIALS_ON_CARD = 37
 
 
 def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[str, Any]:
@@ -58,7 +53,6 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
         ),
         "time of the same": median_ratio(taken["in batches"], taken["one tree"]),
         "live / reserved rows": median(share for _, share in in_batches),
-        f"prefixes at once, GPT-Neo 1.3B, {_TRIALS_ON_CARD} trials, 16 GB": _prefixes_on_a_card(),
     }
 
 
@@ -92,14 +86,6 @@ def _seconds_of_a_run(inputs: Inputs, prefixes: Tokens, trials: int) -> float:
         with RunReader(run.store) as reader:
             loaded = next(at for _, at, event, _ in reader.events() if event == "worker_target")
             return float(reader.query("SELECT MAX(at) FROM guess")[0][0] - loaded)
-
-
-def _prefixes_on_a_card() -> int:
-    """Return how many prefixes a GPU of 16 GB begins together with the weights of GPT-Neo 1.3B in 16 bits."""
-    shape = GPTNeoConfig(hidden_size=2048, num_layers=24, num_heads=16, attention_types=[[["global", "local"], 12]])
-    with patch.object(memory, "free_bytes", lambda device: 16 * 10**9 - 2 * 1_316_000_000):
-        rows = default_rows_at_once(shape, positions=50, itemsize=2, shares={torch.device("cuda"): 1.0})
-    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, prefix_rows=1.0)
 
 
 if __name__ == "__main__":

@@ -129,8 +129,8 @@ class Soak:
 
 
 def steady(machine: Machine, *, max_delay: float = 0.0) -> Workload:
-    """Return runs of `steady` on the round of a machine."""
-    command = ("steady", "--attacks", str(ATTACKS), "--round", str(machine.folder / "round.toml"), *RECORDER)
+    """Return runs with deterministic draws in many short batches and two stages on the round of a machine."""
+    command = ("draws", *machine.plugin(), "--set", "trials=15", *RECORDER)
     return Workload(command, ("--set", "pause=0.2"), ("--set", "pause=0"), max_delay)
 
 

@@ -155,13 +155,9 @@ def install_with_pipx(wheel: Path, folder: Path) -> Installation:
     """Install the wheel as a program of the user, as `pipx install .` does in the clone."""
     env = os.environ | {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")}
     pipx = [sys.executable, "-m", "pipx", "install", "--quiet", "--python", sys.executable]
-    run([*pip_arguments(pipx), str(wheel)], env=env)
+    pip = " ".join(["--quiet", *sources(), "-c", str(ROOT / "constraints.txt")])
+    run([*pipx, f"--pip-args={pip}", str(wheel)], env=env)
     return Installation(folder / "bin", folder / "work")
-
-
-def pip_arguments(pipx: list[str]) -> list[str]:
-    """Return the command of pipx with the versions that pip may install, and where from."""
-    return [*pipx, f"--pip-args={' '.join(['--quiet', *sources(), '-c', str(ROOT / 'constraints.txt')])}"]
 
 
 def demo_with_uvx(wheel: Path, folder: Path) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.candidate_ranker import CandidateRanker, candidate_features, prior_features
 from harness.core.errors import HarnessError
-from tests.bench import page, real_target, recorded_trials
+from tests.bench import measuring, real_target, recorded_trials
 from tests.bench.real_target import distinct_draws, has_other_cluster, measured_after, shuffled_folds
 from tests.bench.recorded_trials import TrainingRows, Trials
 from tests.tools import data
@@ -144,9 +144,9 @@ def test_files_that_are_missing_or_damaged_are_named(monkeypatch, tmp_path):
 
 
 def test_a_table_replaces_the_one_on_the_page(monkeypatch, tmp_path):
-    monkeypatch.setattr(page, "PAGE", tmp_path / "results.md")
-    page.PAGE.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
-    page.replace_part("x", "new")
-    assert page.PAGE.read_text() == "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n"
+    monkeypatch.setattr(measuring, "PAGE", tmp_path / "results.md")
+    measuring.PAGE.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
+    measuring.replace_part("x", "new")
+    assert measuring.PAGE.read_text() == "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n"
     with pytest.raises(HarnessError, match="no lines <!-- y -->"):
-        page.replace_part("y", "new")
+        measuring.replace_part("y", "new")
