@@ -218,7 +218,8 @@ def draw_examples(
     max_share = _MAX_TOKENS / rules.length / size
     low, share, number = 0.0, min(max_share, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
     counts: Counter[str] = Counter()
-    drawn = _empty(stream, rules)
+    nothing = np.empty(0, np.int64)
+    drawn = Sequences(np.empty((0, rules.length), stream.tokens.dtype), nothing, nothing, nothing)
     lacking = frozenset(range(len(rules.strata)))
     while True:
         high = min(1.0, low + share)
@@ -285,8 +286,3 @@ def _not_trivial(stream: TokenStream, positions: Ints, copies: Ints, rules: Rule
     for name, is_trivial in trivial.items():
         counts[f"removed, {name}"] += int(is_trivial.sum())
     return whole.select(~np.any(list(trivial.values()), axis=0))
-
-
-def _empty(stream: TokenStream, rules: Rules) -> Sequences:
-    nothing = np.empty(0, np.int64)
-    return Sequences(np.empty((0, rules.length), stream.tokens.dtype), nothing, nothing, nothing)

@@ -1,13 +1,12 @@
 """Open a corpus as a token stream, from texts or from stored token ids, as OLMo and Pythia publish them."""
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, file_version, remove_tree, try_lock, write_atomically
@@ -121,13 +120,14 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     return OpenedCorpus(work, stream, vocabulary, sha256, notes)
 
 
-@contextlib.contextmanager
-def hold_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock on a directory in which a round is made. Raises HarnessError if another process holds it."""
+def hold_lock(folder: Path) -> IO[bytes]:
+    """Lock a directory in which a round is made, until the returned file is closed.
+
+    Raises HarnessError if another process holds the lock.
+    """
     if (lock := try_lock(folder / _LOCK)) is None:
         raise HarnessError(f"another command makes a round in {folder}. Wait for it, or choose another directory.")
-    with lock:
-        yield
+    return lock
 
 
 def is_interrupted(folder: Path) -> bool:

@@ -7,6 +7,7 @@ interrupted build continues where it was. It is read as a memory map.
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -129,7 +130,7 @@ def build_stream(
     file = folder / _STATE
     state = StreamState(**json.loads(file.read_bytes())) if file.exists() else StreamState()
     if not state.is_complete:
-        with _Writer(folder, state, vocabulary, end_of_text) as writer:
+        with closing(_Writer(folder, state, vocabulary, end_of_text)) as writer:
             for piece in pieces(state):
                 writer.add(piece)
                 on_progress(state.read)
@@ -155,10 +156,8 @@ class _Writer:
         self._files[_PIECES].truncate(state.pieces * 16)
         self._files[_NAMES].truncate(state.name_bytes)
 
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the files."""
         for file in self._files.values():
             file.close()
 
