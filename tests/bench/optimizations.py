@@ -1,7 +1,6 @@
 """Measure what each optimization of the engine contributes: the time without it relative to the time with all of them.
 
-The prefixes are spread over the round, with 100 trials each in float32. BENCH_TARGET names the target. Each turn
-measures every variant once on the same prefixes, so that a ratio compares measurements that are close in time.
+The prefixes are spread over the round, with 100 trials each in float32. BENCH_TARGET names the target.
 `python -m tests.bench.optimizations` prints the table of docs/explanation/results.md.
 """
 

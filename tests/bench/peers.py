@@ -1,7 +1,6 @@
 """Measure the engine, CTranslate2 and the reference implementation on one model: `python -m tests.bench.peers`.
 
-All methods run in one process with two threads. Each turn measures every method once on the same prefixes, so that a
-ratio compares measurements that are close in time. Rates and ratios are medians over turns. "fastest" is the faster
+All methods run in one process with two threads. Rates and ratios are medians over turns. "fastest" is the faster
 precision. CTranslate2 is installed in a temporary directory.
 
 CTranslate2 runs a GPT-2 with the weights of the target. Up to the window of the target's local layers the logits are

@@ -1,8 +1,7 @@
 """Measure what a run costs relative to one tree over all prefixes: `python -m tests.bench.schedule`.
 
-Evaluations are next-token distributions, of which one tree needs the fewest. Each turn measures both ways on prefixes
-of its own, so that a ratio compares measurements that are close in time. At the end the prefixes of the first turn go
-through `harness run baseline`, from the loaded target to the last guess.
+Evaluations are next-token distributions, of which one tree needs the fewest. Each turn has prefixes of its own. At the
+end those of the first turn go through `harness run baseline`, from the loaded target to the last guess.
 """
 
 import tempfile
