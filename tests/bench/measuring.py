@@ -64,7 +64,8 @@ def print_figures(figures: Mapping[str, Any]) -> None:
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return rows of cells as a table in Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [columns, ["---"] * len(columns), *rows])
+    header, *lines = (f"| {' | '.join(row)} |" for row in [columns, *rows])
+    return "\n".join([header, f"|{'---|' * len(columns)}", *lines])
 
 
 @contextmanager
