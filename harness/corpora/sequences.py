@@ -35,7 +35,7 @@ class Sequences(NamedTuple):
 
     def select(self, rows: Bools | Ints) -> "Sequences":
         """Return some of the sequences: a mask, or their numbers."""
-        return Sequences(*(column[rows] for column in self))
+        return Sequences(self.tokens[rows], self.positions[rows], self.copies[rows], self.contexts[rows])
 
     @classmethod
     def join(cls, parts: Iterable["Sequences"]) -> "Sequences":

@@ -112,13 +112,11 @@ class RayCluster:
             self.nodes.append(RayNode(folder, f"--address={self.address}", cores=cores, token=self.token))
             # Nodes that start at the same moment take each other's ports.
             self.nodes[-1].wait_for_start()
-        wait_until(lambda: self._alive() > len(self.nodes))
+        wait_until(lambda: self._known() > len(self.nodes))
 
-    def _alive(self) -> int:
-        code = (
-            "from harness.cluster.executor import connect\n"
-            f"print(sum(node['Alive'] for node in connect({self.address!r}).nodes()))"
-        )
+    def _known(self) -> int:
+        """Return the number of nodes that the cluster has known, with the head and those that have died."""
+        code = f"from harness.cluster.executor import connect; print(len(connect({self.address!r}).nodes()))"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.token}
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
