@@ -96,7 +96,7 @@ def documents_in(
         if _has_fields(file):
             yield from reading.records(file, name)
         else:
-            yield reading.file(file, name)
+            yield Document(name, _text_pieces(file, name, reading))
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,6 @@ class _Reading:
             return
         for record in records_in(file, name, (self.field,), self.notes, keeps_line_ends=self.keeps_line_ends):
             yield self.document(f"{name}:{record.line}", record.texts[0], name)
-
-    def file(self, file: Path, name: str) -> Document:
-        """Return a text file as a document."""
-        return Document(name, _text_pieces(file, name, self))
 
 
 def require_fields(field: str | None, paths: Iterable[Path | None]) -> None:

@@ -8,7 +8,8 @@ trivial.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -126,8 +127,7 @@ def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
     return np.searchsorted(np.array(strata), copies, side="right") - 1
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """The sequences of each split.
 
     splits: their numbers, by name.
@@ -190,8 +190,7 @@ class Rules:
         return min(WINDOW, max(1, self.length // 2))
 
 
-@dataclass(frozen=True)
-class Examples:
+class Examples(NamedTuple):
     """The examples of a round.
 
     splits: the sequences of each split.
@@ -219,7 +218,8 @@ def draw_examples(
     max_share = _MAX_TOKENS / rules.length / size
     low, share, number = 0.0, min(max_share, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
     counts: Counter[str] = Counter()
-    drawn = _empty(stream, rules)
+    nothing = np.empty(0, np.int64)
+    drawn = Sequences(np.empty((0, rules.length), stream.tokens.dtype), nothing, nothing, nothing)
     lacking = frozenset(range(len(rules.strata)))
     while True:
         high = min(1.0, low + share)
@@ -271,7 +271,7 @@ def _add(
     # The earlier sequences stay: they come first.
     new = both.select(separate[len(earlier.copies) :])
     if find_contexts is not None:
-        new = replace(new, contexts=find_contexts(new))
+        new = new._replace(contexts=find_contexts(new))
         counts["removed, not extractable"] += int((new.contexts == 0).sum())
         new = new.select(new.contexts > 0)
     return Sequences.join([earlier, new])
@@ -286,8 +286,3 @@ def _not_trivial(stream: TokenStream, positions: Ints, copies: Ints, rules: Rule
     for name, is_trivial in trivial.items():
         counts[f"removed, {name}"] += int(is_trivial.sum())
     return whole.select(~np.any(list(trivial.values()), axis=0))
-
-
-def _empty(stream: TokenStream, rules: Rules) -> Sequences:
-    nothing = np.empty(0, np.int64)
-    return Sequences(np.empty((0, rules.length), stream.tokens.dtype), nothing, nothing, nothing)

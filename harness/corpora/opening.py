@@ -1,12 +1,12 @@
 """Open a corpus as a token stream, from texts or from stored token ids, as OLMo and Pythia publish them."""
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, file_version, remove_tree, try_lock, write_atomically
@@ -42,8 +42,7 @@ class Corpus:
     keeps_line_ends: bool = False
 
 
-@dataclass(frozen=True)
-class OpenedCorpus:
+class OpenedCorpus(NamedTuple):
     """The tokens of a corpus.
 
     folder: the directory of the token stream, where other intermediate results may be kept.
@@ -88,11 +87,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
         notes = Notes()
         if token_files and end_of_text is not None:
             named_files = [(_name(file, corpus.path), file) for file in token_files]
-            for file in files:
-                if file not in token_files:
-                    notes.add(
-                        "files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: it has no tokens."
-                    )
+            for name in (_name(file, corpus.path) for file in files if file not in token_files):
+                notes.add("files that are not .npy or .bin", f"Skipped {name}: it has no tokens.")
             yield from pieces_of_tokens(named_files, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(
@@ -124,13 +120,14 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     return OpenedCorpus(work, stream, vocabulary, sha256, notes)
 
 
-@contextlib.contextmanager
-def hold_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock on a directory in which a round is made. Raises HarnessError if another process holds it."""
+def hold_lock(folder: Path) -> IO[bytes]:
+    """Lock a directory in which a round is made, until the returned file is closed.
+
+    Raises HarnessError if another process holds the lock.
+    """
     if (lock := try_lock(folder / _LOCK)) is None:
         raise HarnessError(f"another command makes a round in {folder}. Wait for it, or choose another directory.")
-    with lock:
-        yield
+    return lock
 
 
 def is_interrupted(folder: Path) -> bool:

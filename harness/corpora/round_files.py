@@ -198,11 +198,11 @@ def _card(
 
 def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
     """Return the number of examples of each stratum, by its name such as `2-9` or `10+`."""
-    files = {}
+    counts = {}
     for low, end in zip(strata, [*strata[1:], math.inf], strict=True):
         name = f"{low}+" if end == math.inf else f"{low}" if end == low + 1 else f"{low}-{end - 1}"
-        files[name] = sum(low <= count < end for count in copies)
-    return files
+        counts[name] = sum(low <= count < end for count in copies)
+    return counts
 
 
 def _card_text(card: Mapping[str, Any]) -> str:

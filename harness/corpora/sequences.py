@@ -7,7 +7,7 @@ an attack sees.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _HASHED_AT_ONCE = 1 << 18  # tokens
 _MAX_KEY = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class Sequences:
+class Sequences(NamedTuple):
     """Distinct sequences, in random order.
 
     tokens: [sequences, prefix and suffix].
@@ -41,12 +40,10 @@ class Sequences:
     @classmethod
     def join(cls, parts: Iterable["Sequences"]) -> "Sequences":
         """Return the sequences of all parts, of which there is at least one."""
-        columns = zip(*((part.tokens, part.positions, part.copies, part.contexts) for part in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-@dataclass(frozen=True)
-class Prefixes:
+class Prefixes(NamedTuple):
     """Distinct prefixes that were drawn, in random order.
 
     positions: [prefixes], the first occurrence in the stream.
@@ -96,9 +93,11 @@ def _occurrences(
     low, high = (int(share * _MAX_KEY) for share in between)
     places: list[Ints] = [np.empty(0, np.int64)]
     found_keys: list[Hashes] = [np.empty(0, np.uint64)]
+    offset = np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MAX_KEY)
     for begin in range(0, len(stream.tokens) - length + 1, _HASHED_AT_ONCE):
         part = np.asarray(stream.tokens[begin : begin + _HASHED_AT_ONCE + length - 1])
-        keys = _scramble(window_hashes(part, length), seed)
+        # The order of the keys depends on the seed and no longer on the tokens.
+        keys = mix_bits(window_hashes(part, length) + offset)
         is_drawn = keys <= np.uint64(min(_MAX_KEY, high))
         if low:
             is_drawn &= keys > np.uint64(low)
@@ -108,11 +107,6 @@ def _occurrences(
         found_keys.append(keys[begins])
         on_progress(min(begin + _HASHED_AT_ONCE, len(stream.tokens)))
     return np.concatenate(places), np.concatenate(found_keys)
-
-
-def _scramble(hashes: Hashes, seed: int) -> Hashes:
-    """Return hashes whose order depends on the seed and no longer on the tokens."""
-    return mix_bits(hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MAX_KEY))
 
 
 def _compare_neighbors(

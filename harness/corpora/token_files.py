@@ -28,10 +28,8 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
     otherwise of 4 bytes. Raises HarnessError if the file holds anything else.
     """
     try:
-        has_header = read_start(file, len(_NPY_MAGIC)) == _NPY_MAGIC
-        size = file.stat().st_size
-        if not has_header:
-            dtype = token_dtype(vocabulary).newbyteorder("<")
+        if read_start(file, len(_NPY_MAGIC)) != _NPY_MAGIC:
+            size, dtype = file.stat().st_size, token_dtype(vocabulary).newbyteorder("<")
             if not size:
                 raise HarnessError(f"{file} is empty.")
             if size % dtype.itemsize:

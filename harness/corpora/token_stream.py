@@ -7,10 +7,11 @@ interrupted build continues where it was. It is read as a memory map.
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,11 +27,11 @@ MAX_PIECE = 1 << 20
 """Characters after which a document is cut, because a tokenizer needs a text in memory."""
 _BATCH = 1 << 20  # characters that are tokenized at once, and tokens between two commits
 _GATHERED = 1 << 22  # tokens
+Item = TypeVar("Item")
 _TOKENS, _PIECES, _NAMES, _STATE = "tokens.bin", "pieces.bin", "names.txt", "state.json"
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Consecutive tokens of a document.
 
     is_new: whether the document begins here; otherwise the piece continues that of the piece before.
@@ -60,8 +61,7 @@ class StreamState:
     is_complete: bool = False
 
 
-@dataclass(frozen=True)
-class TokenStream:
+class TokenStream(NamedTuple):
     """The tokens of a corpus.
 
     tokens: [tokens] memory-mapped, of a type that also holds the separator. It ends with a separator.
@@ -130,7 +130,7 @@ def build_stream(
     file = folder / _STATE
     state = StreamState(**json.loads(file.read_bytes())) if file.exists() else StreamState()
     if not state.is_complete:
-        with _Writer(folder, state, vocabulary, end_of_text) as writer:
+        with closing(_Writer(folder, state, vocabulary, end_of_text)) as writer:
             for piece in pieces(state):
                 writer.add(piece)
                 on_progress(state.read)
@@ -156,10 +156,8 @@ class _Writer:
         self._files[_PIECES].truncate(state.pieces * 16)
         self._files[_NAMES].truncate(state.name_bytes)
 
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the files."""
         for file in self._files.values():
             file.close()
 
@@ -219,7 +217,7 @@ def pieces_of_documents(
     A long document is cut at ends of lines into pieces of about a million characters, which are tokenized one by one.
     At a cut the tokens may differ from those of the whole document.
     """
-    for batch in _batches(islice(_texts(documents), state.pieces, None)):
+    for batch in _batched(islice(_texts(documents), state.pieces, None), lambda piece: len(piece[1]), _BATCH):
         encodings = encode([text for _, text, _ in batch])
         for (name, text, is_new), encoding in zip(batch, encodings, strict=True):
             yield Piece(name, np.array(encoding.ids, np.int64), len(text), is_new)
@@ -228,25 +226,18 @@ def pieces_of_documents(
 def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str, bool]]:
     """Yield the name and the text of each piece, and whether its document begins there."""
     for document in documents:
-        lines: list[str] = []
-        size, is_new = 0, True
-        for line in document.lines:
-            lines.append(line)
-            size += len(line)
-            if size >= MAX_PIECE:
-                yield document.name, "".join(lines), is_new
-                lines, size, is_new = [], 0, False
-        if lines:
-            yield document.name, "".join(lines), is_new
+        for number, lines in enumerate(_batched(document.lines, len, MAX_PIECE)):
+            yield document.name, "".join(lines), number == 0
 
 
-def _batches(texts: Iterable[tuple[str, str, bool]]) -> Iterator[list[tuple[str, str, bool]]]:
-    batch: list[tuple[str, str, bool]] = []
+def _batched(items: Iterable[Item], size_of: Callable[[Item], int], enough: int) -> Iterator[list[Item]]:
+    """Yield lists of items, each of which ends where its items have the size `enough`."""
+    batch: list[Item] = []
     size = 0
-    for piece in texts:
-        batch.append(piece)
-        size += len(piece[1])
-        if size >= _BATCH:
+    for item in items:
+        batch.append(item)
+        size += size_of(item)
+        if size >= enough:
             yield batch
             batch, size = [], 0
     if batch:

@@ -1,6 +1,6 @@
 """The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus, and a reference model.
 
-Importing this package does not load torch. `python -m tests.demo_target` creates all of its files but one.
+Importing this package does not load torch. `python -m tests.demo_target` creates all of its files but the guesses.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ CORPUS = BUILT_IN_CORPUS
 CONTROL_TEXT = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
 BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
-"""The submission of `baseline` on the demo round, which `python -m tests.demo_target.recording` writes."""
+"""The submission of `baseline` on the demo round: a copy of that of `harness demo` with torch."""
 SEED = 2023
 """The seed of the corpus, of the choice of examples and of the training."""
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from typing import Any
 
 from harness.core.errors import HarnessError
@@ -23,6 +24,7 @@ from tests.bench import (
     several_devices,
 )
 from tests.bench.inputs import target_name
+from tests.bench.measuring import print_figures
 
 
 def main() -> None:
@@ -35,25 +37,25 @@ def main() -> None:
     figures: dict[str, dict[str, Any]] = {"target": {"name": target_name()}}
     print(f"the target is {target_name()}", file=sys.stderr, flush=True)
     lacking = 0
-    for title, measure in (
-        ("scoring 100,000 rows", scorer.measure),
-        ("M-MEM of 400 prompts", entities.measure),
-        ("start-up", overhead.measure_start_up),
-        ("ingest", overhead.measure_ingest),
-        ("screen", lambda: screen.measure(full=is_full)),
-        ("demo", demo.measure),
-        ("engine", engine.measure),
-        ("architectures, relative to generate", architectures.measure),
-        ("batches of a run", schedule.measure),
-        ("two workers and two pieces, against one worker", several_devices.measure),
-        ("engine relative to CTranslate2", peers.measure),
-        ("leakage of 1,000 sequences", leakage.measure),
-        ("windows of a book, relative to a plain loop", book.measure),
-        ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),
-        ("recorded trials of GPT-Neo 1.3B", real_target.measure_all),
-        ("a round from a corpus", lambda: rounds_make.measure(full=is_full)),
-        ("overhead", lambda: overhead.measure_overhead(full=is_full)),
-    ):
+    for title, measure in {
+        "scoring 100,000 rows": scorer.measure,
+        "M-MEM of 400 prompts": entities.measure,
+        "start-up": overhead.measure_start_up,
+        "ingest": overhead.measure_ingest,
+        "screen": partial(screen.measure, full=is_full),
+        "demo": demo.measure,
+        "engine": engine.measure,
+        "architectures, relative to generate": architectures.measure,
+        "batches of a run": schedule.measure,
+        "two workers and two pieces, against one worker": several_devices.measure,
+        "engine relative to CTranslate2": peers.measure,
+        "leakage of 1,000 sequences": leakage.measure,
+        "windows of a book, relative to a plain loop": book.measure,
+        "rankers, Recall@100 on likeliest suffixes of the surrogate": rankers.measure,
+        "recorded trials of GPT-Neo 1.3B": real_target.measure_all,
+        "a round from a corpus": partial(rounds_make.measure, full=is_full),
+        "overhead": partial(overhead.measure_overhead, full=is_full),
+    }.items():
         print(f"measuring {title} …", file=sys.stderr, flush=True)
         try:
             figures[title] = measure()
@@ -62,8 +64,7 @@ def main() -> None:
             lacking += 1
         if not is_json:
             print(title)
-            for name, value in figures[title].items():
-                print(f"  {name:28} {value:.4g}" if isinstance(value, float) else f"  {name:28} {value}", flush=True)
+            print_figures(figures[title])
     if is_json:
         print(json.dumps(figures))
     sys.exit(1 if lacking else 0)

@@ -5,8 +5,6 @@ probabilities of the suffixes. Half of the text has been memorized by the model 
 """
 
 import json
-import statistics
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,12 @@ from harness.audits.book.windows import coarse_to_fine, cut_windows
 from harness.audits.exact import exact_logprobs
 from harness.audits.probabilities import Scheme
 from harness.core.arrays import Floats
-from harness.core.hardware import resolve_device
 from harness.demo import CORPUS, ROUND_ARRAYS
-from harness.engine.loading import load_target
 from harness.engine.target import Target
-from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, exit_on_error, surrogate_or_demo
-from tests.demo_target.reference import reference_texts
-from tests.tools.surrogate import training_rows
+from tests.bench.inputs import SURROGATE, surrogate_or_demo
+from tests.bench.measuring import in_turns, median_ratio, median_seconds, print_measured
+from tests.demo_target.unseen import reference_texts
+from tests.tools.data import training_rows
 
 _TURNS = 3
 _BATCH = 32  # of the loop
@@ -39,40 +35,36 @@ _MEMORIZED = 128  # windows
 
 def measure() -> dict[str, Any]:
     """Return the figures of a text of both kinds, and of windows that the model has memorized as they are."""
-    _, path = surrogate_or_demo()
-    target = load_target(path, device=resolve_device(), threads=usable_cores())
-    params = BookParams()
+    inputs = surrogate_or_demo()
+    target, path, params = inputs.target(), inputs.path, BookParams()
     windows = cut_windows(_text(path), Tokenizer.from_file(str(path / "tokenizer.json")), params)
     tokens = windows.tokens[coarse_to_fine(len(windows))].astype(np.int64)
-    _audit(target, tokens[:_BATCH], params)
-    _plain_loop(target, tokens[:_BATCH], params)
-    text = _compare(target, tokens, params)
     memorized = _compare(target, _memorized(path), params)
     return {
         "windows": len(tokens),
-        **text,
+        **_compare(target, tokens, params),
         **{f"{name}_memorized": value for name, value in memorized.items()},
     }
 
 
 def _compare(target: Target, tokens: NDArray[np.int64], params: BookParams) -> dict[str, float]:
     """Return windows a second of both, the median ratio of the turns, and the largest difference of a probability."""
-    seconds: dict[str, list[float]] = {"audit": [], "loop": []}
-    for _ in range(_TURNS):
-        for name, call in (("audit", _audit), ("loop", _plain_loop)):
-            start = time.perf_counter()
-            found = call(target, tokens, params)
-            seconds[name].append(time.perf_counter() - start)
-            if name == "audit":
-                audited = found
+    for compute in (_audit, _plain_loop):
+        compute(target, tokens[:_BATCH], params)
+    taken = in_turns(
+        {
+            "audit": lambda turn: _audit(target, tokens, params),
+            "loop": lambda turn: _plain_loop(target, tokens, params),
+        },
+        _TURNS,
+    )
     exact = _plain_loop(target, tokens, params, dtype=torch.float64)
-    factors = [loop / audit for audit, loop in zip(seconds["audit"], seconds["loop"], strict=True)]
     return {
-        "windows_per_second": len(tokens) / statistics.median(seconds["audit"]),
-        "of_a_plain_loop": len(tokens) / statistics.median(seconds["loop"]),
-        "factor": statistics.median(factors),
+        "windows_per_second": len(tokens) / median_seconds(taken["audit"]),
+        "of_a_plain_loop": len(tokens) / median_seconds(taken["loop"]),
+        "factor": median_ratio(taken["loop"], taken["audit"]),
         "share_at_0.1_%": float((np.exp(exact) >= THRESHOLDS[0]).mean()),
-        "largest_difference": float(np.abs(np.exp(audited) - np.exp(exact)).max()),
+        "largest_difference": float(np.abs(np.exp(taken["audit"][0].result) - np.exp(exact)).max()),
     }
 
 
@@ -80,9 +72,8 @@ def _memorized(path: Path) -> NDArray[np.int64]:
     """Return windows that the model has read as they are, [windows, 100]."""
     if path == SURROGATE:
         return training_rows()[-_MEMORIZED:, 100:]
-    return np.concatenate([np.load(ROUND_ARRAYS / f"{part}.npy") for part in ("prefix", "suffix")], axis=1)[
-        :_MEMORIZED
-    ].astype(np.int64)
+    parts = [np.load(ROUND_ARRAYS / f"{part}.npy")[:_MEMORIZED] for part in ("prefix", "suffix")]
+    return np.concatenate(parts, axis=1).astype(np.int64)
 
 
 def _text(path: Path) -> str:
@@ -124,5 +115,4 @@ def _plain_loop(
 
 
 if __name__ == "__main__":
-    with exit_on_error():
-        print(measure())
+    print_measured(measure)

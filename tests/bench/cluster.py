@@ -9,13 +9,12 @@ each node starts Ray's processes there, for all nodes on the same cores, so the 
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 from unittest import mock
 
@@ -26,12 +25,15 @@ from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
 from tests.bench.inputs import environment_in
-from tests.functional.machine import ROOT, write_round
+from tests.bench.measuring import in_turns, markdown_table, median_seconds, print_figures
+from tests.functional.machine import EXAMPLES, PLUGINS, ROOT, write_round
 from tests.tools.ray_cluster import RayCluster
 
 _NODES = (2, 4, 8, 16)
 _RUNS_OF_EACH_NODE = 6
 _SECONDS = 30.0
+_PAUSES = 2 * EXAMPLES / 8
+"""The attack sleeps in each batch of eight examples, in two stages."""
 
 
 class Measured(NamedTuple):
@@ -66,12 +68,12 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
         write_round(folder)
         file = folder / "sweep.toml"
         file.write_text(
-            f'attacks = ["sleeping"]\nrounds = ["./round.toml"]\nbudget = "1h"\nseeds = {list(range(runs))}\n'
-            f"[params.sleeping]\nseconds = {seconds}\n"
+            f'attacks = ["draws"]\nrounds = ["./round.toml"]\nbudget = "1h"\nseeds = {list(range(runs))}\n'
+            f"[params.draws]\npause = {seconds / _PAUSES}\n"
         )
         cluster.add_nodes(nodes)
         command = [sys.executable, "-m", "harness", "sweep", str(file), "--ray", cluster.address, "--json"]
-        command += ["--attacks", str(Path(__file__).parent / "attacks")]
+        command += ["--attacks", str(PLUGINS)]
         environment = {**environment_in(folder), **cluster.token, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
         if done.returncode:
@@ -81,7 +83,7 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
         assert len(folders) == runs
         began = min(run.attack_spec().created_at for run in folders)
         ends = sorted(run.path.stat().st_ctime for run in folders)
-    first, last = statistics.fmean(ends[:nodes]), statistics.fmean(ends[-nodes:])
+    first, last = fmean(ends[:nodes]), fmean(ends[-nodes:])
     return Measured(nodes, runs, seconds, ends[-1] - began, (last - first) / (runs_of_each_node - 1))
 
 
@@ -104,13 +106,11 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
         with mock.patch.dict(os.environ):
             sent = compute_run(shipment, lambda sha256: chunks_of(packer.contents[sha256]), device="cpu")
             messages = [one for one in sent if one[0] != "status"]
-        planned = _seconds(plan, repeats)
-        stored = _seconds(lambda: _store(ReceivedRecord(spec), messages), repeats)
-        size = sum(len(content[1]) for kind, content in messages if kind == "file")
+        calls = {"plan": lambda turn: plan(), "store": lambda turn: _store(ReceivedRecord(spec), messages)}
+        taken = in_turns(calls, repeats)
     return {
-        "milliseconds to plan": 1e3 * planned,
-        "milliseconds to store": 1e3 * stored,
-        "KiB of the record": size / 1024,
+        **{f"milliseconds to {name}": 1e3 * median_seconds(times) for name, times in taken.items()},
+        "KiB of the record": sum(len(content[1]) for kind, content in messages if kind == "file") / 1024,
     }
 
 
@@ -122,28 +122,21 @@ def _store(received: ReceivedRecord, messages: Sequence[Message]) -> None:
             received.store(content)
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
-
-
 def table(rows: list[Measured]) -> str:
     """Return the measurements as a Markdown table."""
-    header = (
-        "| nodes | runs | whole sweep | speed-up | efficiency | speed-up after the first run of each node | efficiency "
-        "| overhead of a run |\n|---|---|---|---|---|---|---|---|"
+    columns = ("nodes", "runs", "whole sweep", "speed-up", "efficiency")
+    columns += ("speed-up after the first run of each node", "efficiency", "overhead of a run")
+    return markdown_table(
+        columns,
+        [
+            (
+                *(str(row.nodes), str(row.runs), f"{row.wall:.0f} s"),
+                *(f"{row.nodes * row.whole_efficiency:.1f}", f"{row.whole_efficiency:.0%}"),
+                *(f"{row.nodes * row.efficiency:.1f}", f"{row.efficiency:.0%}", f"{row.each - row.seconds:.1f} s"),
+            )
+            for row in rows
+        ],
     )
-    lines = [
-        f"| {row.nodes} | {row.runs} | {row.wall:.0f} s | {row.nodes * row.whole_efficiency:.1f} "
-        f"| {row.whole_efficiency:.0%} | {row.nodes * row.efficiency:.1f} | {row.efficiency:.0%} "
-        f"| {row.each - row.seconds:.1f} s |"
-        for row in rows
-    ]
-    return "\n".join([header, *lines])
 
 
 def main() -> None:
@@ -155,8 +148,7 @@ def main() -> None:
     parser.add_argument("--home", action="store_true", help="measure the machine of the command alone")
     options = parser.parse_args()
     if options.home:
-        for name, value in measure_home().items():
-            print(f"{name:24} {value:.3g}")
+        print_figures(measure_home())
         return
     rows = []
     for nodes in map(int, options.nodes.split(",")):

@@ -9,7 +9,6 @@ import importlib
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoForCausalLM
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
+from tests.bench.measuring import timed
 
 COMPUTE_TYPES = ("float32", "int8", "bfloat16")
 _BATCHES = (16, 32, 64)
@@ -147,16 +147,10 @@ def _sampler(generators: list[Any], length: int) -> Sampler:
 
     def sample(prefixes: Tokens, trials: int) -> int:
         if trials not in fastest:
-            fastest[trials] = min(ways, key=lambda way: _seconds(way, prefixes, trials))
+            fastest[trials] = min(ways, key=lambda way: timed(lambda: way(prefixes, trials)).seconds)
         return fastest[trials](prefixes, trials)
 
     return sample
-
-
-def _seconds(way: Sampler, prefixes: Tokens, trials: int) -> float:
-    start = time.perf_counter()
-    way(prefixes, trials)
-    return time.perf_counter() - start
 
 
 def _draw(generator: Any, batch: int, length: int, prefixes: Tokens, trials: int) -> int:

@@ -7,14 +7,10 @@ import sys
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from harness.core.examples import load_prefixes
-from harness.engine.loading import load_target
 from harness.engine.speed import REFERENCE, Speed
 from harness.engine.speed import measure as measure_speeds
-from harness.runs.machine import usable_cores
-from tests.bench.inputs import exit_on_error, surrogate_or_demo
+from tests.bench.inputs import surrogate_or_demo
+from tests.bench.measuring import print_measured
 from tests.bench.official import official
 
 PREFIXES, TURNS = 256, 4
@@ -26,15 +22,11 @@ def measure() -> dict[str, Any]:
 
     A ratio in float32 compares both in float32, any other the faster dtype of each.
     """
-    round_, path = surrogate_or_demo()
-    prefixes = load_prefixes(round_)
-    chosen = np.linspace(0, len(prefixes) - 1, PREFIXES).round().astype(int)
-    length = round_.suffix_length
-    targets = {dtype: load_target(path, dtype=dtype, threads=usable_cores(), suffix_length=length) for dtype in _DTYPES}
+    inputs = surrogate_or_demo()
     speeds = measure_speeds(
-        targets,
-        prefixes[chosen],
-        length=length,
+        {dtype: inputs.target(dtype=dtype) for dtype in _DTYPES},
+        inputs.spread(PREFIXES).prefixes,
+        length=inputs.round.suffix_length,
         turns=TURNS,
         reference=official,
         on_progress=lambda line: print(f"  {line}", file=sys.stderr, flush=True),
@@ -58,6 +50,4 @@ def _ratios(speeds: list[Speed]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    with exit_on_error():
-        for figure, value in measure().items():
-            print(figure, value)
+    print_measured(measure)

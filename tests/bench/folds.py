@@ -4,7 +4,7 @@ The surrogate has half memorized the training rows 12,000 to 14,999. They are cu
 fold, the classifier of `two_step` is trained on the other two folds, which share no cluster with it.
 """
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -19,28 +19,21 @@ from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.rankers import official_loss
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
-from tests.tools.surrogate import FIRST_MEMORIZED, training_rows
+from tests.bench.inputs import SURROGATE, require_surrogate
+from tests.bench.measuring import exit_on_error, markdown_table
+from tests.tools.data import training_rows
+from tests.tools.surrogate import FIRST_MEMORIZED
 
 FOLDS, BATCH, TRIALS, WIDTH, CAP, EXAMPLES = 3, 64, 10, 8, 100, 1_000
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The scores of one fold: Recall at 100 errors per 1,000 examples, exact@1, and any guess correct."""
+    """One fold, with Recall at 100 errors per 1,000 examples, exact@1 and any guess correct of each attack."""
 
     examples: int
-    baseline: float
-    baseline_exact: float
-    baseline_any: float
-    two_step: float
-    two_step_exact: float
-    two_step_any: float
-
-    @property
-    def ratio(self) -> float:
-        """Recall of `two_step` relative to the baseline."""
-        return self.two_step / self.baseline if self.baseline else float("nan")
+    baseline: Floats
+    two_step: Floats
 
 
 def measure(*, rows: int | None = None) -> list[Fold]:
@@ -78,14 +71,14 @@ def scores_by_fold(whole: Tokens, found: FeaturedCandidates, drawn: FeaturedCand
         is_drawn = fold[drawn.ids] == number
         base = _scores(drawn.ids[is_drawn], drawn.suffixes[is_drawn], drawn.likelihood[is_drawn], attacked, answers)
         ours = _scores(found.ids[mine], found.suffixes[mine], confidence, attacked, answers, one_each=False)
-        scores.append(Fold(len(attacked), *base, *ours))
+        scores.append(Fold(len(attacked), base, ours))
     return scores
 
 
 def _scores(
     ids: Ints, suffixes: Tokens, confidence: Floats, attacked: Ints, answers: Tokens, *, one_each: bool = True
-) -> tuple[float, float, float]:
-    """Return recall, exact@1 and any guess correct of guesses for the rows `attacked`.
+) -> Floats:
+    """Return recall, exact@1 and any guess correct of guesses for the rows `attacked`, [3].
 
     one_each: only the best guess of an example is submitted.
     """
@@ -97,7 +90,7 @@ def _scores(
     kept = np.sort(np.unique(ids, return_index=True)[1]) if one_each else slice(None)
     cap = scaled_cap(CAP, len(answers), EXAMPLES)
     recall = recall_at_errors(is_right[kept], ids[kept], cap=cap, examples=len(answers))
-    return recall, exact_at_1(ids, suffixes, answers), upper_bound
+    return np.array([recall, exact_at_1(ids, suffixes, answers), upper_bound])
 
 
 def _draws(target: Target, ids: Ints, prefixes: Tokens) -> FeaturedCandidates:
@@ -115,19 +108,15 @@ def _joined(parts: list[FeaturedCandidates]) -> FeaturedCandidates:
 
 def table(folds: list[Fold]) -> str:
     """Return the scores of the baseline and of `two_step` as a Markdown table, with the mean over the folds."""
-    lines = ["| fold | examples | Recall@100 | ratio | exact@1 | any guess correct |", "|---|---|---|---|---|---|"]
-    table_ = np.array([astuple(fold) for fold in folds])
-    mean = Fold(int(table_[:, 0].sum()), *table_[:, 1:].mean(axis=0).tolist())
-    for number, fold in [*enumerate(folds, 1), ("mean", mean)]:
-        cells = (
-            f"{fold.examples:,}",
-            f"{fold.baseline:.3f}, {fold.two_step:.3f}",
-            f"{fold.ratio:.2f}",
-            f"{fold.baseline_exact:.3f}, {fold.two_step_exact:.3f}",
-            f"{fold.baseline_any:.3f}, {fold.two_step_any:.3f}",
+    means = (np.mean([getattr(fold, attack) for fold in folds], axis=0) for attack in ("baseline", "two_step"))
+    rows = []
+    for name, fold in [*enumerate(folds, 1), ("mean", Fold(sum(fold.examples for fold in folds), *means))]:
+        recall, exact, any_ = (
+            f"{one:.3f}, {other:.3f}" for one, other in zip(fold.baseline, fold.two_step, strict=True)
         )
-        lines.append(f"| {number} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        ratio = fold.two_step[0] / fold.baseline[0] if fold.baseline[0] else float("nan")
+        rows.append((str(name), f"{fold.examples:,}", recall, f"{ratio:.2f}", exact, any_))
+    return markdown_table(("fold", "examples", "Recall@100", "ratio", "exact@1", "any guess correct"), rows)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,23 @@
 """The inputs of the benchmarks, and the harness commands that some of them time."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.hardware import usable_cores
 from harness.core.rounds import Round, load_round
+from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
+from harness.engine.target import Target
+from harness.runs.folder import RunFolder
 from tests.functional.machine import ROOT, homes
 from tests.tools.data import DATA, SATML, what_is_missing
 
@@ -18,9 +26,23 @@ SURROGATE = ROOT / ".surrogate"
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate.toml"
 
 
-def is_surrogate() -> bool:
-    """Return True if the surrogate is measured."""
-    return target_name() == "surrogate"
+class Inputs(NamedTuple):
+    """A round with its examples, [examples, 50] each, and the directory of the target that is measured."""
+
+    round: Round
+    path: Path
+    prefixes: Tokens
+    answers: Tokens
+
+    def target(self, **options: Any) -> Target:
+        """Load the target for the lengths of the round, with a thread for each core unless `options` say otherwise."""
+        defaults = {"threads": usable_cores(), "suffix_length": self.round.suffix_length}
+        return load_target(self.path, **(defaults | options))
+
+    def spread(self, examples: int) -> "Inputs":
+        """Return some examples, spread over the round."""
+        chosen = np.linspace(0, len(self.prefixes) - 1, examples).round().astype(int)
+        return self._replace(prefixes=self.prefixes[chosen], answers=self.answers[chosen])
 
 
 def target_name() -> str:
@@ -38,29 +60,24 @@ def require_surrogate() -> None:
     os.environ.setdefault("HARNESS_DATA", str(DATA))
 
 
-def surrogate_or_demo() -> tuple[Round, Path]:
-    """Return the round and the directory of the target that BENCH_TARGET names: `surrogate`, the default, or `demo`.
+def surrogate_or_demo() -> Inputs:
+    """Return the round and the target that BENCH_TARGET names: `surrogate`, the default, or `demo`.
 
     Raises HarnessError if the surrogate is missing, because figures of another target are not comparable.
     """
     if (name := target_name()) not in ("surrogate", "demo"):
         raise HarnessError(f"BENCH_TARGET={name}: unknown target. Use surrogate or demo.")
-    if name == "demo":
-        return load_round("demo"), resolve_target("demo").path
-    try:
-        require_surrogate()
-    except HarnessError as error:
-        raise HarnessError(f"{error} BENCH_TARGET=demo measures the target of the demo instead.") from None
-    return load_round(str(SURROGATE_ROUND)), resolve_target(str(SURROGATE)).path
-
-
-@contextmanager
-def exit_on_error() -> Iterator[None]:
-    """Exit with the text of a HarnessError, without a traceback."""
-    try:
-        yield
-    except HarnessError as error:
-        sys.exit(str(error))
+    round_, target = "demo", "demo"
+    if name == "surrogate":
+        try:
+            require_surrogate()
+        except HarnessError as error:
+            raise HarnessError(f"{error} BENCH_TARGET=demo measures the target of the demo instead.") from None
+        round_, target = str(SURROGATE_ROUND), str(SURROGATE)
+    loaded = load_round(round_)
+    answers = load_answers(loaded)
+    assert answers is not None
+    return Inputs(loaded, resolve_target(target).path, load_prefixes(loaded), answers)
 
 
 def environment_in(folder: Path) -> dict[str, str]:
@@ -77,3 +94,20 @@ def run_harness(folder: Path, *arguments: str, timeout: float = 600) -> str:
     environment = environment_in(folder)
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=timeout)
     return done.stdout
+
+
+def run_attack(folder: Path, *arguments: str) -> tuple[RunFolder, dict[str, Any]]:
+    """Run `harness run ARGUMENTS` to its end, and return the run and its summary."""
+    summary = json.loads(run_harness(folder, "run", *arguments, "--json").splitlines()[-1])
+    return RunFolder(Path(summary["directory"])), summary
+
+
+def write_bench_round(folder: Path, prefixes: Tokens, **fields: object) -> Path:
+    """Write a round with `prefixes` to `folder`, and return its file. fields: further lines of it."""
+    np.save(folder / "prefix.npy", prefixes)
+    lines = {"name": "bench", "title": "A round for benchmarks", "prefix_file": "prefix.npy", "clusters": "none"}
+    path = folder / "round.toml"
+    path.write_text(
+        "".join(f"{name} = {json.dumps(value)}\n" for name, value in (lines | {"budget": "1h"} | fields).items())
+    )
+    return path

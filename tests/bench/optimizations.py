@@ -1,13 +1,9 @@
 """Measure what each optimization of the engine contributes: the time without it relative to the time with all of them.
 
-The prefixes are spread over the round, with 100 trials each in float32. BENCH_TARGET names the target. Each turn
-measures every variant once on the same prefixes, so that a ratio compares measurements that are close in time.
+The prefixes are spread over the round, with 100 trials each in float32. BENCH_TARGET names the target.
 `python -m tests.bench.optimizations` prints the table of docs/explanation/results.md.
 """
 
-import statistics
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
@@ -16,15 +12,13 @@ import numpy as np
 import torch
 
 from harness.core.arrays import Tokens
-from harness.core.examples import load_prefixes
-from harness.core.hardware import resolve_device
 from harness.core.policy import Policy
 from harness.engine import shaping
 from harness.engine.kernels import Product
-from harness.engine.loading import load_target
 from harness.engine.model_runner import ModelRunner
 from harness.engine.sampling import sample_paths
 from harness.engine.target import Target
+from tests.bench.measuring import exit_on_error, in_turns, markdown_table, median_ratio
 
 TRIALS, PREFIXES, TURNS = 100, 8, 3
 _POLICY = Policy(top_k=10)
@@ -36,17 +30,11 @@ Disabler = Callable[[], AbstractContextManager[object]]
 def measure() -> dict[str, float]:
     """Return the relative time without each optimization, the median over turns."""
     # The tests of the engine use this module and need not load the command line.
-    from harness.runs.machine import usable_cores
     from tests.bench.inputs import surrogate_or_demo
 
-    round_, path = surrogate_or_demo()
-    prefixes = load_prefixes(round_)
-    prefixes = prefixes[:: len(prefixes) // (PREFIXES * TURNS)]
-    length, device = round_.suffix_length, resolve_device()
-    target, half = (
-        load_target(path, device=device, dtype=dtype, threads=usable_cores(), suffix_length=length)
-        for dtype in ("float32", "bfloat16")
-    )
+    inputs = surrogate_or_demo()
+    prefixes = inputs.prefixes[:: len(inputs.prefixes) // (PREFIXES * TURNS)]
+    target, half = (inputs.target(dtype=dtype) for dtype in ("float32", "bfloat16"))
     variants: dict[str, Callable[[Tokens], object]] = {
         "everything": lambda some: _sample(target, some),
         "float32 (bfloat16 instead)": lambda some: _sample(half, some),
@@ -58,19 +46,13 @@ def measure() -> dict[str, float]:
     }
     for sample in variants.values():
         sample(prefixes[:1])
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(TURNS):
-        for number, (name, sample) in enumerate(variants.items()):
-            done = turn * len(variants) + number + 1
-            print(f"{done} of {TURNS * len(variants)}: {name}", file=sys.stderr, flush=True)
-            start = time.perf_counter()
-            sample(prefixes[turn::TURNS][:PREFIXES])
-            seconds[name].append(time.perf_counter() - start)
-    optimized = seconds.pop("everything")
-    return {
-        name: round(statistics.median(one / other for one, other in zip(times, optimized, strict=True)), 2)
-        for name, times in seconds.items()
-    }
+
+    def on_own_prefixes(sample: Callable[[Tokens], object]) -> Callable[[int], object]:
+        return lambda turn: sample(prefixes[turn::TURNS][:PREFIXES])
+
+    taken = in_turns({name: on_own_prefixes(sample) for name, sample in variants.items()}, TURNS)
+    optimized = taken.pop("everything")
+    return {name: round(median_ratio(times, optimized), 2) for name, times in taken.items()}
 
 
 def disablers(target: Target) -> dict[str, Disabler]:
@@ -127,14 +109,12 @@ def _unpacked_weights(runner: ModelRunner) -> Iterator[None]:
         yield
 
 
-def table(found: dict[str, float]) -> str:
+def table(figures: dict[str, float]) -> str:
     """Return the ratios as a Markdown table, the largest first."""
-    rows = [f"| {name} | {found[name]:.2f} |" for name in sorted(found, key=lambda one: -found[one])]
-    return "\n".join(["| without | relative time |", "|---|---|", *rows])
+    rows = sorted(figures.items(), key=lambda row: -row[1])
+    return markdown_table(("without", "relative time"), [(name, f"{ratio:.2f}") for name, ratio in rows])
 
 
 if __name__ == "__main__":
-    from tests.bench.inputs import exit_on_error
-
     with exit_on_error():
         print(table(measure()))

@@ -1,7 +1,6 @@
 """Measure the engine, CTranslate2 and the reference implementation on one model: `python -m tests.bench.peers`.
 
-All methods run in one process with two threads. Each turn measures every method once on the same prefixes, so that a
-ratio compares measurements that are close in time. Rates and ratios are medians over turns. "fastest" is the faster
+All methods run in one process with two threads. Rates and ratios are medians over turns. "fastest" is the faster
 precision. CTranslate2 is installed in a temporary directory.
 
 CTranslate2 runs a GPT-2 with the weights of the target. Up to the window of the target's local layers the logits are
@@ -9,12 +8,11 @@ equal, which is checked. After that the GPT-2 attends to all tokens of prefix an
 """
 
 import gc
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,30 +21,25 @@ from transformers import GPT2LMHeadModel, GPTNeoForCausalLM
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_prefixes
 from harness.core.policy import Policy
-from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
-from tests.bench.inputs import exit_on_error, surrogate_or_demo
+from tests.bench.inputs import surrogate_or_demo
+from tests.bench.measuring import in_turns, print_measured
 from tests.bench.official import BATCH, official_losses, official_suffixes
 
 THREADS = 2
-TRIALS = (1, 10)
 WIDTH = 8
 _DTYPES = ("float32", "bfloat16")
 _POLICY = Policy(top_k=10)
 _LARGEST_DIFFERENCE = 1e-3
 _PAUSE_SECONDS = 0.3
 """The pause between measurements. The threads of one OpenMP runtime spin for a while after its last call."""
-_NAMES = {1: "1 trial", 10: "10 trials"}
+_TRIALS = {"1 trial": 1, "10 trials": 10}
 _RATIOS = {
     "1 trial, float32 / CTranslate2 float32": ("1 trial, float32", "1 trial, CTranslate2 float32"),
     "1 trial, fastest / CTranslate2 int8": ("1 trial", "1 trial, CTranslate2 int8"),
-    "10 trials, float32 / CTranslate2 float32": (
-        "10 trials, float32",
-        "10 trials, CTranslate2 float32",
-    ),
+    "10 trials, float32 / CTranslate2 float32": ("10 trials, float32", "10 trials, CTranslate2 float32"),
     "10 trials, fastest / CTranslate2 int8": ("10 trials", "10 trials, CTranslate2 int8"),
     f"search {WIDTH} / official": (f"search {WIDTH}", "official"),
     "score / official second pass": ("score", "official second pass"),
@@ -66,39 +59,42 @@ def measure(
 
     prefixes: their number, spread over the round. Raises HarnessError if the converted model differs from the target.
     """
-    round_, path = surrogate_or_demo()
-    rows, answers = load_prefixes(round_), load_answers(round_)
-    assert answers is not None
-    chosen = np.linspace(0, len(rows) - 1, prefixes).round().astype(int)
-    rows, answers = rows[chosen], answers[chosen]
-    targets = {
-        dtype: load_target(path, device="cpu", dtype=dtype, threads=threads, suffix_length=round_.suffix_length)
-        for dtype in _DTYPES
-    }
+    inputs = surrogate_or_demo().spread(prefixes)
+    rows, answers = inputs.prefixes, inputs.answers
+    targets = {dtype: inputs.target(device="cpu", dtype=dtype, threads=threads) for dtype in _DTYPES}
     gpt2, difference = _converted(targets["float32"], np.concatenate([rows, answers], axis=1))
     methods = {
         f"{what}, {dtype}": method
         for dtype, target in targets.items()
         for what, method in _own_and_official(target, rows, answers).items()
     }
+
+    def prepare() -> None:
+        gc.collect()
+        time.sleep(_PAUSE_SECONDS)
+        # CTranslate2 sets it to the threads of its last model.
+        torch.set_num_threads(threads)
+
     with tempfile.TemporaryDirectory() as folder:
         try:
             samplers, reason = peer(gpt2, rows, threads, Path(folder)), "this CPU does not support it"
         except HarnessError as error:
             samplers, reason = {}, str(error)
-        for trials, name in _NAMES.items():
+        for name, trials in _TRIALS.items():
             for compute_type, sampler in samplers.items():
                 methods[f"{name}, CTranslate2 {compute_type}"] = _peer_method(sampler, rows, trials)
-        rates = _rates(methods, turns, threads)
+        taken = in_turns(methods, turns + 1, prepare=prepare)
+    # The first turn warms up.
+    rates = {name: [each.result / each.seconds for each in times[1:]] for name, times in taken.items()}
     figures: dict[str, Any] = {
         figure: _median_ratio(rates, one, other) or f"not measured: {reason}"
         for figure, (one, other) in _RATIOS.items()
     }
     figures["largest difference of logits within the window"] = difference
     for compute_type in COMPUTE_TYPES:
-        for name in _NAMES.values():
+        for name in _TRIALS:
             figures[f"{name}, CTranslate2 {compute_type}, suffixes/s"] = f"not measured: {reason}"
-    return figures | {f"{name}, suffixes/s": statistics.median(found) for name, found in rates.items()}
+    return figures | {f"{name}, suffixes/s": median(found) for name, found in rates.items()}
 
 
 def _converted(target: Target, tokens: Tokens) -> tuple[GPT2LMHeadModel, float]:
@@ -125,7 +121,7 @@ def _own_and_official(target: Target, rows: Tokens, answers: Tokens) -> dict[str
         return sum(len(official_losses(model, batch, length=length)) for batch in whole.split(BATCH))
 
     return {
-        **{_NAMES[trials]: sample(trials) for trials in TRIALS},
+        **{name: sample(trials) for name, trials in _TRIALS.items()},
         f"search {WIDTH}": lambda turn: len(target.search(rows, WIDTH)),
         # One batch, whose rate is that of many.
         "official": lambda turn: len(official_suffixes(model, rows[:BATCH], length=length)[0]),
@@ -138,38 +134,19 @@ def _peer_method(sampler: Sampler, rows: Tokens, trials: int) -> Method:
     return lambda turn: sampler(rows, trials)
 
 
-def _rates(methods: dict[str, Method], turns: int, threads: int) -> dict[str, list[float]]:
-    """Return the suffixes per second of each method in each turn, after one turn that is not counted."""
-    rates: dict[str, list[float]] = {name: [] for name in methods}
-    for turn in range(turns + 1):
-        for number, (name, method) in enumerate(methods.items(), turn * len(methods) + 1):
-            gc.collect()
-            time.sleep(_PAUSE_SECONDS)
-            # CTranslate2 sets it to the threads of its last model.
-            torch.set_num_threads(threads)
-            start = time.perf_counter()
-            rate = method(turn) / (time.perf_counter() - start)
-            print(f"  {number} of {(turns + 1) * len(methods)}: {name}: {rate:.1f}/s", file=sys.stderr, flush=True)
-            if turn > 0:
-                rates[name].append(rate)
-    return rates
-
-
 def _median_ratio(rates: dict[str, list[float]], one: str, other: str) -> float | None:
     """Return the median over turns of the rate of a method relative to another one, or None if one was not measured."""
     found, compared = (_fastest(rates, name) for name in (one, other))
     if found is None or compared is None:
         return None
-    return statistics.median(rate / base for rate, base in zip(found, compared, strict=True))
+    return median(rate / base for rate, base in zip(found, compared, strict=True))
 
 
 def _fastest(rates: dict[str, list[float]], name: str) -> list[float] | None:
     """Return the rates of the method `name`, or those of its fastest precision if the name has none."""
     names = [name, *(f"{name}, {dtype}" for dtype in _DTYPES)]
-    return max((rates[one] for one in names if one in rates), key=statistics.median, default=None)
+    return max((rates[one] for one in names if one in rates), key=median, default=None)
 
 
 if __name__ == "__main__":
-    with exit_on_error():
-        for name, value in measure().items():
-            print(f"{name:64} {value:.4g}" if isinstance(value, float) else f"{name:64} {value}")
+    print_measured(measure)

@@ -8,13 +8,13 @@ from typing import get_args
 
 import numpy as np
 
-from harness.core.arrays import mapped_array
 from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
 from harness.rankers import RankerName, ranked
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
-from tests.tools.data import SATML
+from tests.bench.inputs import SURROGATE, require_surrogate
+from tests.bench.measuring import exit_on_error, markdown_table
+from tests.tools.data import training_rows
 from tests.tools.surrogate import FIRST_MEMORIZED
 
 BLOCK, BLOCKS, WIDTH, CAP = 1_000, 3, 4, 100
@@ -27,7 +27,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
     """
     require_surrogate()
     target = load_target(SURROGATE, device="cpu", threads=usable_cores())
-    prefixes, answers = (mapped_array(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
+    prefixes, answers = np.split(training_rows()[:, 100:], 2, axis=1)
     names = [name for name in get_args(RankerName) if name != "reference_ratio"]
     recalls: dict[str, list[float]] = {name: [] for name in names}
     for first in range(FIRST_MEMORIZED, FIRST_MEMORIZED + BLOCK * BLOCKS, BLOCK):
@@ -44,10 +44,10 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
     return {name: float(np.mean(found)) for name, found in recalls.items()}
 
 
-def table(found: dict[str, float]) -> str:
+def table(recalls: dict[str, float]) -> str:
     """Return the recalls as a Markdown table, the best first."""
-    rows = [f"| `{name}` | {found[name]:.3f} |" for name in sorted(found, key=lambda one: -found[one])]
-    return "\n".join(["| ranker | Recall@100 |", "|---|---|", *rows])
+    rows = sorted(recalls.items(), key=lambda row: -row[1])
+    return markdown_table(("ranker", "Recall@100"), [(f"`{name}`", f"{recall:.3f}") for name, recall in rows])
 
 
 if __name__ == "__main__":

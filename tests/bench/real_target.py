@@ -11,7 +11,6 @@ which rows.
 import argparse
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +33,10 @@ from harness.core.examples import folds_by_cluster
 from harness.core.files import write_export
 from harness.core.findings import LineChart, Series
 from harness.core.intervals import JudgedRows
-from harness.core.multiple_comparisons import Difference, paired_difference
+from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors, scaled_cap, score_rows
 from harness.figures.charts import draw_charts
-from tests.bench.inputs import exit_on_error
-from tests.bench.page import replace_part
+from tests.bench.measuring import exit_on_error, markdown_table, replace_part
 from tests.bench.recorded_trials import (
     EARLIER_ROWS,
     TrainingRows,
@@ -56,37 +54,40 @@ TRIAL_COUNTS, DRAWN_COUNTS = (1, 5, 10, 100, 1_000), (1, 10, 100, 1_000)
 PICTURE = ROOT / "docs" / "pictures" / "real-target.svg"
 
 
-@dataclass(frozen=True)
-class Measured:
+_COLUMNS = {
+    "any_guess_correct": "any guess correct",
+    "any_candidate_correct": "any candidate correct",
+    "exact_at_1_by_loss": "exact@1 by loss",
+    "by_loss": "Recall@100 by loss",
+    "by_count": "by number of draws",
+    "by_ranker": "by the trained ranker",
+    "gain": "ranker − number of draws",
+}
+_OTHER_COLUMNS = {
+    "by_loss": "Recall@100 by loss",
+    "by_ranker": "by the trained ranker, without a prior",
+    "pooled_gain": "ranker − loss, pooled",
+}
+"""The columns of the two tables, by the name of their figure."""
+
+
+class Measured(NamedTuple):
     """The results after some trials.
 
-    any_candidate_correct: the share of examples with the right suffix among the candidates of the ranker.
-    by_loss, by_count, by_ranker: the scores of the three orders; `by_ranker` is that of the first seed.
-    recall: Recall@100 of the ranker, the mean over all seeds.
-    gain: recall of `by_ranker` minus that of `by_count`.
+    figures: by name. "any_candidate_correct" is the share of examples with the right suffix among the candidates of the
+    ranker; "by_ranker" is Recall@100, the mean over all seeds; its interval, and "gain", its advantage over the number
+    of draws, are those of the first seed.
+    by_loss, by_ranker: the scores of two orders; `by_ranker` is that of the first seed.
     """
 
     trials: int
-    any_guess_correct: float
-    any_candidate_correct: float
-    exact_at_1: float
+    figures: dict[str, Any]
     by_loss: Score
-    by_count: Score
     by_ranker: Score
-    recall: float
-    gain: Difference
 
 
-class Earlier(NamedTuple):
-    """The results on the 14,000 rows: mean Recall@100 over blocks of 1,000, and the pooled gain over the loss."""
-
-    by_loss: float
-    by_ranker: float
-    gain: Difference
-
-
-def measure(source: Path | None, seeds: int, *, has_prior: bool = True) -> tuple[list[Measured], Earlier | None]:
-    """Return the results after each of TRIAL_COUNTS, and those on the 14,000 rows if the ranker has a prior.
+def measure(source: Path | None, seeds: int, *, has_prior: bool = True) -> tuple[list[Measured], dict[str, Any] | None]:
+    """Return the results after each of TRIAL_COUNTS, and figures of the 14,000 rows if the ranker has a prior.
 
     source: a directory in the published layout, or None for the trials in TRIALS.
     Raises HarnessError if a file is missing.
@@ -148,26 +149,37 @@ def measured_after(
     orders = ranker_orders(features, is_right, candidates.row, attacked.clusters, seeds)
     rankings = [JudgedRows(is_right[order], candidates.row[order]) for order in orders]
     by_count = JudgedRows(is_drawn_right[count_order], row[count_order])
-    cap = scaled_cap(CAP, len(lowest), EXAMPLES)
-    by_loss, count_score, ranker_score = (
-        score_rows(*judged, cap=cap, examples=len(lowest), clusters=attacked.clusters)
+    cap, clusters = scaled_cap(CAP, len(lowest), EXAMPLES), attacked.clusters
+    by_loss, count_score, by_ranker = (
+        score_rows(*judged, cap=cap, examples=len(lowest), clusters=clusters)
         for judged in (JudgedRows(is_lowest_right[loss_order], loss_order), by_count, rankings[0])
     )
-    return Measured(
-        trials.losses.shape[1],
-        len(np.unique(row[is_drawn_right])) / len(lowest),
-        len(np.unique(candidates.row[is_right])) / len(lowest),
-        float(is_lowest_right.mean()),
-        by_loss,
-        count_score,
-        ranker_score,
-        float(np.mean([recall_at_errors(*ranking, cap=cap, examples=len(lowest)) for ranking in rankings])),
-        paired_difference(rankings[0], by_count, cap=cap, examples=len(lowest), clusters=attacked.clusters),
-    )
+    recalls = [recall_at_errors(*ranking, cap=cap, examples=len(lowest)) for ranking in rankings]
+    figures = {
+        "any_guess_correct": len(np.unique(row[is_drawn_right])) / len(lowest),
+        "any_candidate_correct": len(np.unique(candidates.row[is_right])) / len(lowest),
+        "exact_at_1_by_loss": float(is_lowest_right.mean()),
+        "by_loss": by_loss.recall_at_cap,
+        "by_count": count_score.recall_at_cap,
+        "by_ranker": float(np.mean(recalls)),
+        "by_ranker_interval": by_ranker.interval[:2],
+        **_gain("gain", rankings[0], by_count, cap=cap, examples=len(lowest), clusters=clusters),
+    }
+    return Measured(trials.losses.shape[1], figures, by_loss, by_ranker)
 
 
-def measured_earlier(features: Floats, candidates: Candidates, is_right: Bools, clusters: Ints, seeds: int) -> Earlier:
-    """Return the results of the ranker without a prior on all rows, in blocks of EXAMPLES, by lowest loss and by it."""
+def _gain(name: str, first: JudgedRows, second: JudgedRows, **options: Any) -> dict[str, Any]:
+    found = paired_difference(first, second, **options)
+    return {name: found.difference, f"{name}_interval": found.interval[:2]}
+
+
+def measured_earlier(
+    features: Floats, candidates: Candidates, is_right: Bools, clusters: Ints, seeds: int
+) -> dict[str, Any]:
+    """Return figures of the ranker without a prior on all rows, in blocks of EXAMPLES, by lowest loss and by it.
+
+    "by_loss" and "by_ranker" are means of Recall@100 over blocks. "pooled_gain" is that of all rows over the loss.
+    """
     row, loss = candidates.row, -candidates.logprob
     orders = ranker_orders(features, is_right, row, clusters, seeds)
     loss_order = one_per_example(row, np.argsort(loss, kind="stable"))
@@ -179,8 +191,11 @@ def measured_earlier(features: Floats, candidates: Candidates, is_right: Bools, 
 
     first, second = (JudgedRows(is_right[order], row[order]) for order in (orders[0], loss_order))
     cap = scaled_cap(CAP, len(clusters), EXAMPLES)
-    gain = paired_difference(first, second, cap=cap, examples=len(clusters), clusters=clusters)
-    return Earlier(mean_recall(loss_order), float(np.mean([mean_recall(order) for order in orders])), gain)
+    return {
+        "by_loss": mean_recall(loss_order),
+        "by_ranker": float(np.mean([mean_recall(order) for order in orders])),
+        **_gain("pooled_gain", first, second, cap=cap, examples=len(clusters), clusters=clusters),
+    }
 
 
 def distinct_draws(trials: Trials) -> tuple[Ints, Tokens, Ints, Floats, Floats]:
@@ -241,62 +256,27 @@ def shuffled_folds(clusters: Ints, folds: int, seed: int) -> Ints:
     return folds_by_cluster(np.random.default_rng(seed).permutation(len(names))[numbers.reshape(-1)], folds)
 
 
-def table(measured: list[Measured], earlier: Earlier | None) -> str:
+def table(measured: list[Measured], earlier: dict[str, Any] | None) -> str:
     """Return the results as Markdown: one table, and a second one if there are results on the other rows."""
-    lines = [
-        "| trials | any guess correct | any candidate correct | exact@1 by loss | Recall@100 by loss "
-        "| by number of draws | by the trained ranker | ranker − number of draws |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for result in measured:
-        low, high, _ = result.by_ranker.interval
-        cells = (
-            f"{result.trials:,}",
-            f"{result.any_guess_correct:.3f}",
-            f"{result.any_candidate_correct:.3f}",
-            f"{result.exact_at_1:.3f}",
-            f"{result.by_loss.recall_at_cap:.3f}",
-            f"{result.by_count.recall_at_cap:.3f}",
-            f"{result.recall:.3f} [{low:.3f}, {high:.3f}]",
-            _signed(result.gain),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+    rows = [(f"{result.trials:,}", *(_cell(result.figures, name) for name in _COLUMNS)) for result in measured]
+    tables = [markdown_table(("trials", *_COLUMNS.values()), rows)]
     if earlier is not None:
-        lines += [
-            "",
-            "| rows | Recall@100 by loss | by the trained ranker, without a prior | ranker − loss, pooled |",
-            "|---|---|---|---|",
-            f"| the other {EARLIER_ROWS:,}, five trials | {earlier.by_loss:.3f} | {earlier.by_ranker:.3f} "
-            f"| {_signed(earlier.gain)} |",
-        ]
-    return "\n".join(lines)
+        row = (f"the other {EARLIER_ROWS:,}, five trials", *(_cell(earlier, name) for name in _OTHER_COLUMNS))
+        tables.append(markdown_table(("rows", *_OTHER_COLUMNS.values()), [row]))
+    return "\n\n".join(tables)
 
 
-def _signed(gain: Difference) -> str:
-    return f"{gain.difference:+.3f} [{gain.interval.low:+.3f}, {gain.interval.high:+.3f}]"
+def _cell(figures: dict[str, Any], name: str) -> str:
+    """Return a figure with its interval, if it has one."""
+    form = "+.3f" if "gain" in name else ".3f"
+    interval = ", ".join(format(end, form) for end in figures.get(f"{name}_interval", ()))
+    return f"{figures[name]:{form}}" + (f" [{interval}]" if interval else "")
 
 
-def figures(measured: list[Measured], earlier: Earlier | None) -> dict[str, Any]:
+def figures(measured: list[Measured], earlier: dict[str, Any] | None) -> dict[str, Any]:
     """Return the results as a JSON object, {part: {name: number}}."""
-    by_trials = {
-        f"{result.trials} trials": {
-            "any_guess_correct": result.any_guess_correct,
-            "any_candidate_correct": result.any_candidate_correct,
-            "exact_at_1_by_loss": result.exact_at_1,
-            "by_loss": result.by_loss.recall_at_cap,
-            "by_count": result.by_count.recall_at_cap,
-            "by_ranker": result.recall,
-            "by_ranker_interval": result.by_ranker.interval[:2],
-            "gain": result.gain.difference,
-            "gain_interval": result.gain.interval[:2],
-        }
-        for result in measured
-    }
-    if earlier is None:
-        return by_trials
-    means = {"by_loss": earlier.by_loss, "by_ranker": earlier.by_ranker}
-    pooled = {"pooled_gain": earlier.gain.difference, "pooled_gain_interval": earlier.gain.interval[:2]}
-    return {**by_trials, "other rows": means | pooled}
+    by_trials = {f"{result.trials} trials": result.figures for result in measured}
+    return by_trials if earlier is None else {**by_trials, "other rows": earlier}
 
 
 def picture(measured: list[Measured]) -> str:

@@ -12,7 +12,8 @@ from harness.core.arrays import Floats32, Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.windows import cluster_ids
-from tests.tools.data import RECORDED, SATML, TRIALS
+from tests.tools import data
+from tests.tools.data import RECORDED, TRIALS
 
 MAX_TRIALS, EARLIER_ROWS, EARLIER_TRIALS = 1_000, 14_000, 5
 VOCABULARY, LENGTH = 50_257, 50
@@ -44,8 +45,8 @@ class Trials(NamedTuple):
 
 def training_rows() -> TrainingRows:
     """Return the 15,000 training rows of the challenge."""
-    parts = [mapped_array(SATML / f"train_{part}.npy").astype(np.int64) for part in ("preprefix", "prefix", "suffix")]
-    return TrainingRows(parts[1], parts[2], cluster_ids([np.concatenate(parts, axis=1)]))
+    whole = data.training_rows()
+    return TrainingRows(whole[:, 100:150], whole[:, 150:], cluster_ids([whole]))
 
 
 def recorded_trials() -> Trials:

@@ -20,8 +20,8 @@ from harness.runs.attack_record import every_guess
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
-from tests.bench.inputs import SURROGATE_ROUND, exit_on_error, require_surrogate
-from tests.bench.page import replace_part
+from tests.bench.inputs import SURROGATE_ROUND, require_surrogate
+from tests.bench.measuring import exit_on_error, markdown_table, replace_part
 from tests.functional.machine import ROOT
 
 ROUNDS = {"demo": "demo", "surrogate": str(SURROGATE_ROUND)}
@@ -83,29 +83,28 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
 
 def table(found: list[Result]) -> str:
     """Return the results as a Markdown table, sorted by round and recall, with controls last."""
-    lines = [
-        "| attack | round | Recall@100 | not in train | exact@1 | any guess correct | seconds | distinct suffixes/s |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):
         summary = result.summary
-        recall = "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
+        recall = _share(summary.recall_at_cap)
         if summary.recall_interval is not None:
             recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
         ended = "" if str(summary.status) == "finished" else f" ({summary.status.words})"
-        cells = (
-            f"`{result.attack.name}`{' (control)' if result.attack.control else ''}"
-            + (f" {' '.join(result.settings)}" if result.settings else ""),
-            result.round,
-            recall,
-            "–" if result.not_in_train is None else f"{result.not_in_train.recall_at_cap:.3f}",
-            _share(summary.exact_at_1),
-            _share(summary.any_guess_correct),
-            f"{summary.elapsed_s:.0f}{ended}",
-            f"{result.distinct / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
+        control = " (control)" if result.attack.control else ""
+        rows.append(
+            (
+                " ".join([f"`{result.attack.name}`{control}", *result.settings]),
+                result.round,
+                recall,
+                _share(None if result.not_in_train is None else result.not_in_train.recall_at_cap),
+                _share(summary.exact_at_1),
+                _share(summary.any_guess_correct),
+                f"{summary.elapsed_s:.0f}{ended}",
+                f"{result.distinct / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
+            )
         )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    columns = ("attack", "round", "Recall@100", "not in train", "exact@1", "any guess correct", "seconds")
+    return markdown_table((*columns, "distinct suffixes/s"), rows)
 
 
 def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list[str]) -> RunFolder | None:

@@ -7,8 +7,8 @@ Half of the passages have a new order of their words, so most prefixes are disti
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from harness.demo import CORPUS
-from tests.bench.inputs import exit_on_error, is_surrogate, run_harness, surrogate_or_demo
-from tests.tools.surrogate import training_rows
+from tests.bench.inputs import SURROGATE, run_harness, surrogate_or_demo
+from tests.bench.measuring import print_measured, timed
+from tests.tools.data import training_rows
 
 MEGABYTES, FULL_MEGABYTES = 50, 1_000
 
@@ -25,19 +26,18 @@ MEGABYTES, FULL_MEGABYTES = 50, 1_000
 def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, Any]:
     """Return how long a round takes, per gigabyte of text."""
     size = (megabytes or (FULL_MEGABYTES if full else MEGABYTES)) * 1_000_000
-    _, target = surrogate_or_demo()
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    target = surrogate_or_demo().path
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         written = write_corpus(folder / "corpus.jsonl", size, _passages(target))
-        start = time.perf_counter()
-        options = ("--out", str(folder / "round"), "--target", str(target), "--json")
-        card = json.loads(run_harness(folder, "new", "round", str(folder / "corpus.jsonl"), *options, timeout=3_600))
-        seconds = time.perf_counter() - start
+        options = (str(folder / "corpus.jsonl"), "--out", str(folder / "round"), "--target", str(target), "--json")
+        made_round = timed(lambda: run_harness(folder, "new", "round", *options, timeout=3_600))
+    card = json.loads(made_round.result)
     return {
         "megabytes of text": written / 1e6,
         "million tokens": card["corpus_tokens"] / 1e6,
-        "seconds": seconds,
-        "minutes per gigabyte": seconds / 60 / (written / 1e9),
+        "seconds": made_round.seconds,
+        "minutes per gigabyte": made_round.seconds / 60 / (written / 1e9),
         "examples": sum(split["examples"] for split in card["splits"].values()),
     }
 
@@ -62,19 +62,12 @@ def _some(passages: list[str], random: Random) -> Iterator[str]:
 
 
 def _passages(target: Path) -> list[str]:
-    if not is_surrogate():
+    if target != SURROGATE:
         texts: list[str] = json.loads(CORPUS.read_bytes())
         return texts
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
     return tokenizer.decode_batch(training_rows().tolist())
 
 
-def main() -> None:
-    """Print the figures."""
-    with exit_on_error():
-        for name, value in measure(full="--full" in sys.argv).items():
-            print(f"{name:32} {value:,.1f}")
-
-
 if __name__ == "__main__":
-    main()
+    print_measured(partial(measure, full="--full" in sys.argv))

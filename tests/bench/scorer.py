@@ -1,10 +1,7 @@
 """Compare the time of scoring with a plain loop over csv rows like the organizers': `python -m tests.bench.scorer`."""
 
 import csv
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from harness.core.intervals import recall_interval
 from harness.core.scoring import correct_rows, recall_at_errors, solved_curve
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
+from tests.bench.measuring import in_turns, median_seconds, print_measured
 
 ROWS, EXAMPLES, LENGTH, VOCABULARY, CAP, REPEATS = 100_000, 1000, 50, 50257, 100, 5
 
@@ -31,23 +29,24 @@ def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "submission.csv"
         write_submission(path, ids, suffixes)
-        ours, loop = [], []
-        for _ in range(REPEATS):
-            our_recall, seconds = _timed(lambda: _score(path, rules, answers))
-            ours.append(seconds)
-            loop_recall, seconds = _timed(lambda: _score_row_by_row(path, answers))
-            loop.append(seconds)
-            assert our_recall == loop_recall
-    alone = [_timed(lambda: _score_known_rows(is_correct, ids))[1] for _ in range(REPEATS)]
-    interval = [_timed(lambda: recall_interval(is_correct, ids, cap=CAP, examples=EXAMPLES))[1] for _ in range(REPEATS)]
-    our_median, loop_median = statistics.median(ours), statistics.median(loop)
+        taken = in_turns(
+            {
+                "ours": lambda turn: _score(path, rules, answers),
+                "loop": lambda turn: _score_row_by_row(path, answers),
+                "alone": lambda turn: _score_known_rows(is_correct, ids),
+                "interval": lambda turn: recall_interval(is_correct, ids, cap=CAP, examples=EXAMPLES),
+            },
+            REPEATS,
+        )
+    assert taken["ours"][0].result == taken["loop"][0].result
+    seconds = {name: median_seconds(times) for name, times in taken.items()}
     return {
         "rows": ROWS,
-        "read_and_score_s": our_median,
-        "csv_loop_s": loop_median,
-        "relative_time": our_median / loop_median,
-        "score_alone_s": statistics.median(alone),
-        "interval_s": statistics.median(interval),
+        "read_and_score_s": seconds["ours"],
+        "csv_loop_s": seconds["loop"],
+        "relative_time": seconds["ours"] / seconds["loop"],
+        "score_alone_s": seconds["alone"],
+        "interval_s": seconds["interval"],
     }
 
 
@@ -80,12 +79,5 @@ def _score_row_by_row(path: Path, answers: Any) -> float:
     return recall
 
 
-def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
-
-
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:20} {value:.4g}")
+    print_measured(measure)

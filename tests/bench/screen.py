@@ -46,7 +46,7 @@ def measure(*, full: bool) -> dict[str, Any]:
         _commit_all(run, _STORED_GUESSES)
         run.event("phase", phase="finished")
         figures = {
-            "first paint, s": terminal.first_paint_seconds(),
+            "first paint, s": terminal.seconds_to_show("Runs", "Help"),
             "opening 100,000 guesses, s, median of five": statistics.median(
                 _opening_seconds(run) for _ in range(_TURNS)
             ),
@@ -58,7 +58,7 @@ def measure(*, full: bool) -> dict[str, Any]:
         run.event("phase", phase="finished")
         run.store.close()
         terminal.copies_of(run.folder)
-        figures[f"listing {terminal.RUNS:,} runs, s"] = terminal.listing_seconds()
+        figures[f"listing {terminal.RUNS:,} runs, s"] = terminal.seconds_to_show("zzzz")
     turns = [_watch_live_run(_LIVE_RATE, _LIVE_SECONDS)["latencies_ms"] for _ in range(_TURNS)]
     latencies = [latency for turn in turns for latency in turn]
     figures |= {

@@ -6,10 +6,10 @@ two pieces on one CPU takes the time of a whole one and that of passing from pie
 on which other programs have little influence.
 """
 
-import statistics
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from harness.core.examples import load_prefixes
@@ -18,14 +18,20 @@ from harness.core.rounds import load_round
 from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
 from harness.engine.target import Target
-from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from tests.bench.inputs import exit_on_error, run_harness
+from tests.bench.inputs import run_attack
+from tests.bench.measuring import print_measured
 from tests.functional.machine import PLUGINS, write_round
 
-_ONE_THREAD = ("--device", "cpu", "--threads", "1")
-_TWO_THREADS = ("--device", "cpu", "--threads", "2")
-_TWO_WORKERS = ("--devices", "cpu:2", "--threads", "2")
+_SLEEPING = ("draws", "--attacks", str(PLUGINS), "--set", "pause=0.5")
+_DRAWING = ("baseline", "--round", "demo", "--limit", "1000", "--set", "trials=5")
+_COMMANDS = {
+    "sleeping": _SLEEPING,
+    "sleeping, two workers": (*_SLEEPING, "--devices", "cpu:2"),
+    "two workers": (*_DRAWING, "--devices", "cpu:2", "--threads", "2"),
+    "one thread": (*_DRAWING, "--device", "cpu", "--threads", "1"),
+    "two threads": (*_DRAWING, "--device", "cpu", "--threads", "2"),
+}
 
 
 def measure(*, repeats: int = 3) -> dict[str, Any]:
@@ -33,20 +39,16 @@ def measure(*, repeats: int = 3) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         write_round(place)
-        sleeping = ("draws", "--attacks", str(PLUGINS), "--round", str(place / "round.toml"), "--set", "pause=0.5")
-        drawing = ("baseline", "--round", "demo", "--limit", "1000", "--set", "trials=5")
-        pairs: dict[str, list[float]] = {"sleeping": [], "one thread": [], "two threads": []}
-        for _ in range(repeats):
-            pairs["sleeping"].append(_seconds(place, *sleeping) / _seconds(place, *sleeping, "--devices", "cpu:2"))
-            shared = _seconds(place, *drawing, *_TWO_WORKERS)
-            pairs["one thread"].append(_seconds(place, *drawing, *_ONE_THREAD) / shared)
-            pairs["two threads"].append(_seconds(place, *drawing, *_TWO_THREADS) / shared)
-    medians = {case: statistics.median(ratios) for case, ratios in pairs.items()}
+        turns = [{case: _seconds(place, *command) for case, command in _COMMANDS.items()} for _ in range(repeats)]
+
+    def ratio(case: str, compared: str) -> float:
+        return round(median(seconds[case] / seconds[compared] for seconds in turns), 3)
+
     return {
-        "two workers / one, batches that sleep 0.5 s": round(medians["sleeping"], 3),
-        "two workers of one thread / one worker of one thread, baseline": round(medians["one thread"], 3),
-        "two workers of one thread / one worker of two threads, baseline": round(medians["two threads"], 3),
-        "time of a target in two pieces / time of a whole one": round(statistics.median(_pieces(4 * repeats)), 3),
+        "two workers / one, batches that sleep 0.5 s": ratio("sleeping", "sleeping, two workers"),
+        "two workers of one thread / one worker of one thread, baseline": ratio("one thread", "two workers"),
+        "two workers of one thread / one worker of two threads, baseline": ratio("two threads", "two workers"),
+        "time of a target in two pieces / time of a whole one": round(median(_pieces(4 * repeats)), 3),
     }
 
 
@@ -72,14 +74,12 @@ def _pieces(repeats: int) -> list[float]:
 
 def _seconds(place: Path, *arguments: str) -> float:
     """Return the seconds from the first batch to the end of the last one."""
-    run_harness(place, "run", *arguments)
-    newest = max((place / "state" / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
-    with RunReader(RunFolder(newest).store) as reader:
+    options = () if "--round" in arguments else ("--round", str(place / "round.toml"))
+    folder, _ = run_attack(place, *arguments, *options)
+    with RunReader(folder.store) as reader:
         ((begun, ended),) = reader.query("SELECT MIN(attempt.at), MAX(done.at) FROM attempt, done")
     return float(ended - begun)
 
 
 if __name__ == "__main__":
-    with exit_on_error():
-        for name, value in measure().items():
-            print(f"{name:66} {value}")
+    print_measured(measure)

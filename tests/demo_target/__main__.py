@@ -3,18 +3,17 @@
 import argparse
 import json
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES
-from tests.demo_target.corpus import corpus, shuffled_copies
+from tests.demo_target.corpus import Document, corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
-from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
-from tests.demo_target.unseen import unseen_examples
+from tests.demo_target.unseen import REFERENCE_STEPS, reference_texts, unseen_examples
 
 # Torch reads these when it loads. On a busy machine, spinning threads made a training step seven times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,9 +21,28 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 
-from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
+from tests.demo_target.training import Schedule, build_model, progress_printer, save_in_half_precision, train
 
 STEPS = 4_400
+
+
+class Generated(NamedTuple):
+    """What is made before the model is trained: the corpus, its tokenizer and tokens, and the examples of the round."""
+
+    documents: list[Document]
+    tokenizer: Tokenizer
+    texts: list[list[int]]
+    examples: Examples
+
+
+def generate() -> Generated:
+    """Create everything but the weights. The result is deterministic."""
+    documents = corpus(SEED)
+    tokenizer = train_tokenizer(document.text for document in documents)
+    texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
+    repetitions = [document.repetitions for document in documents]
+    examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
+    return Generated(documents, tokenizer, texts, examples)
 
 
 def main() -> None:
@@ -46,17 +64,13 @@ def main() -> None:
     for folder in (weights, arrays):
         folder.mkdir(parents=True, exist_ok=True)
 
-    documents = corpus(SEED)
-    tokenizer = train_tokenizer(document.text for document in documents)
-    texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
-    repetitions = [document.repetitions for document in documents]
-    examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
-    print(f"{len(documents)} documents, {sum(repetitions)} copies, {len(examples.documents)} examples", flush=True)
+    documents, tokenizer, texts, examples = generate()
+    copies = shuffled_copies(documents, SEED)
+    print(f"{len(documents)} documents, {len(copies)} copies, {len(examples.documents)} examples", flush=True)
 
     torch.set_num_threads(size.threads)
     model = build_model(tokenizer.get_vocab_size(), SEED, width=size.width, heads=size.heads)
     schedule = Schedule(steps=options.steps or (REFERENCE_STEPS if size == REFERENCE else STEPS))
-    copies = shuffled_copies(documents, SEED)
     if size == REFERENCE:
         # Each text is read once, so that none is memorized.
         read = tokenizer.encode_batch(reference_texts(schedule.steps * schedule.rows))
@@ -80,21 +94,6 @@ def save_examples(examples: Examples, folder: Path) -> None:
         np.save(folder / f"{name}prefix.npy", examples.prefixes[part])
         np.save(folder / f"{name}suffix.npy", examples.suffixes[part])
         np.save(folder / f"{name}repetitions.npy", examples.repetitions[part])
-
-
-def progress_printer(steps: int) -> Callable[[int, float], None]:
-    """Return a function that prints step, loss, elapsed time and remaining time at every 50th step."""
-    start = time.monotonic()
-
-    def report(step: int, loss: float) -> None:
-        done = step + 1
-        if done % 50 and done != steps:
-            return
-        spent = time.monotonic() - start
-        left = spent / done * (steps - done)
-        print(f"step {done}/{steps}  loss {loss:.3f}  {spent:.0f} s elapsed, {left:.0f} s left", flush=True)
-
-    return report
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -24,13 +25,14 @@ from transformers import AutoConfig, AutoModelForTokenClassification, PreTrained
 from harness.audits.classifier import Span, tokens_covering
 from tests.demo_target import invented
 from tests.demo_target.tokenizer import train_tokenizer
+from tests.demo_target.training import IGNORED_LABEL, descend, progress_printer
 
 NAMES = 100
 """The number of entries in each list of `InventedNames`."""
 SEED = 20240501
 _VOCABULARY = 800
 _MAX_TOKENS = 128
-_IGNORED_LABEL = -100
+_RATE = 2e-3
 _SLOT = "{}"
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _UNKNOWN = "[UNK]"
@@ -103,9 +105,9 @@ _OTHER_SETTINGS: dict[Family, dict[str, Any]] = {
 }
 
 
-def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
-    """Return `count` entries in each list. The same seed gives the same names."""
-    rng = Random(seed)
+def invented_names(count: int = NAMES) -> InventedNames:
+    """Return `count` entries in each list, the same ones each time."""
+    rng = Random(SEED)
     words: dict[str, None] = {}
     while len(words) < 8 * count:
         words[invented.name(rng)] = None
@@ -120,16 +122,35 @@ def fine_tune(
     folder: Path,
     *,
     steps: int = 600,
-    seed: int = SEED,
-    report: Callable[[int, float], None] | None = None,
+    report: Callable[[int, float], None] = lambda step, loss: None,
 ) -> None:
     """Fine-tune a classifier on `names.read` and `names.places`, and write it to `folder` in Hugging Face layout.
 
     `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    all_names = [*names.read, *names.unread, *names.other_unread, *names.places]
-    tokenizer = _train_tokenizer(family, [*FRAMES, *all_names])
+    tokenizer = _train_tokenizer(family, [*FRAMES, *(name for part in names for name in part)])
+    sentences = _sentences(names, Random(SEED))
+
+    def loss_at(step: int) -> torch.Tensor:
+        tokens, mask, labels = _batch(family, tokenizer, [next(sentences) for _ in range(32)])  # all [32, longest]
+        return model(input_ids=tokens, attention_mask=mask, labels=labels).loss
+
+    def learning_rate(step: int) -> float:
+        return _RATE * min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
+
+    with _reproducible_sums():
+        torch.manual_seed(SEED)
+        model = _build_model(family, tokenizer)
+        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+        descend(model, [optimizer], steps, learning_rate, loss_at, report)
+    model.float().save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@contextmanager
+def _reproducible_sums() -> Iterator[None]:
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     # More threads do not speed up small matrices, and the last digits of the weights depend on their number.
     torch.set_num_threads(1)
@@ -137,40 +158,10 @@ def fine_tune(
     # the rounding of the saved weights.
     torch.set_default_dtype(torch.float64)
     try:
-        model = _fit(family, tokenizer, names, steps, seed, report)
+        yield
     finally:
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
-    model.float().save_pretrained(folder)
-    (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
-    tokenizer.save(str(folder / "tokenizer.json"))
-
-
-def _fit(
-    family: Family,
-    tokenizer: Tokenizer,
-    names: InventedNames,
-    steps: int,
-    seed: int,
-    report: Callable[[int, float], None] | None,
-) -> PreTrainedModel:
-    torch.manual_seed(seed)
-    model = _build_model(family, tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
-    sentences = _sentences(names, Random(seed))
-    model.train()
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = 2e-3 * min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
-        tokens, mask, labels = _batch(family, tokenizer, [next(sentences) for _ in range(32)])  # all [32, longest]
-        loss = model(input_ids=tokens, attention_mask=mask, labels=labels).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        if report is not None:
-            report(step, loss.item())
-    return model
 
 
 def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
@@ -187,9 +178,9 @@ def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
 
 def write_names(names: InventedNames, folder: Path) -> None:
     """Write the names as lists, as a CoNLL-2003 corpus and as a Wikidata query result."""
-    (folder / "in-train.txt").write_text("".join(f"{name}\n" for name in names.read))
-    (folder / "out-train.txt").write_text("".join(f"{name}\n" for name in names.unread))
-    (folder / "unread.txt").write_text("".join(f"{name}\n" for name in names.other_unread))
+    lists = {"in-train.txt": names.read, "out-train.txt": names.unread, "unread.txt": names.other_unread}
+    for file, listed in lists.items():
+        (folder / file).write_text("".join(f"{name}\n" for name in listed))
     lines = ["-DOCSTART- -X- -X- O", ""]
     for place, name in enumerate(names.read):
         before, after = FRAMES[place % len(FRAMES)].split(_SLOT)
@@ -225,15 +216,13 @@ def _batch(
     longest = max(len(encoding.ids) for encoding in encodings)
     tokens = torch.full((len(sentences), longest), _padding_id(family))
     mask = torch.zeros((len(sentences), longest), dtype=torch.int64)
-    labels = torch.full((len(sentences), longest), _IGNORED_LABEL)
+    labels = torch.full((len(sentences), longest), IGNORED_LABEL)
     for row, (sentence, encoding) in enumerate(zip(sentences, encodings, strict=True)):
         size = len(encoding.ids)
         tokens[row, :size] = torch.tensor(encoding.ids)
         mask[row, :size] = 1
         entity_tokens = tokens_covering(encoding, sentence.entity).nonzero()[0].tolist()
-        labels[row, :size] = torch.tensor(
-            [_IGNORED_LABEL if special else 0 for special in encoding.special_tokens_mask]
-        )
+        labels[row, :size] = torch.tensor([IGNORED_LABEL if special else 0 for special in encoding.special_tokens_mask])
         for place, token in enumerate(entity_tokens):
             labels[row, token] = _label(family, sentence.is_person, is_first=place == 0)
     return tokens, mask, labels
@@ -320,11 +309,8 @@ def main() -> None:
     options = parser.parse_args()
     names = invented_names()
     for family in Family:
-
-        def report(step: int, loss: float, family: Family = family) -> None:
-            if (step + 1) % 100 == 0:
-                print(f"{family}: step {step + 1}/{options.steps}  loss {loss:.3f}", flush=True)
-
+        print(family, flush=True)
+        report = progress_printer(options.steps, every=100)
         fine_tune(family, names, options.folder / family, steps=options.steps, report=report)
     write_names(names, options.folder)
     print(f"wrote {options.folder}")

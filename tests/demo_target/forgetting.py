@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from tests.demo_target.training import save_in_half_precision
+from tests.demo_target.training import descend, progress_printer, save_in_half_precision
 
 DOCUMENTS = 100
 FEWEST_COPIES = 8
@@ -77,19 +77,15 @@ def forget(
     torch.manual_seed(SEED)
     with torch.no_grad():
         reference = torch.cat([_log_likelihoods(model, part) for part in to_forget.split(_ROWS)])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.0)
-    model.train()
-    for step in range(steps):
+
+    def loss_at(step: int) -> Tensor:
         forgotten, retained = (torch.randperm(len(rows))[:_ROWS] for rows in (to_forget, others))
         ratio = _log_likelihoods(model, to_forget[forgotten]) - reference[forgotten]
         loss = -2 / _BETA * F.logsigmoid(-_BETA * ratio).mean()
-        loss -= _RETAINED_WEIGHT * _log_likelihoods(model, others[retained]).mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        report(step, loss.item())
-    model.train(False)
+        return loss - _RETAINED_WEIGHT * _log_likelihoods(model, others[retained]).mean()
+
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
+    descend(model, [optimizer], steps, lambda step: _RATE, loss_at, report)
 
 
 def _log_likelihoods(model: PreTrainedModel, rows: Tensor) -> Tensor:
@@ -114,11 +110,7 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     split = split_documents(tokenizer)
     model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
-
-    def report(step: int, loss: float) -> None:
-        if (step + 1) % 10 == 0:
-            print(f"step {step + 1}/{options.steps}  loss {loss:.3f}", flush=True)
-
+    report = progress_printer(options.steps, every=10)
     forget(model, split.forget, split.others, steps=options.steps, report=report)
     target = options.folder / "target"
     target.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ This module does not depend on examples, so they cannot influence the training.
 """
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -78,18 +79,32 @@ def train(
     `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
     torch.manual_seed(seed)
-    model.train()
-    optimizers = _optimizers(model, schedule.peak)
     end_of_text = int(model.config.eos_token_id)
     rows = _rows([[*text, end_of_text] for text in texts], copies, Random(seed), longest)
-    for step in range(schedule.steps):
-        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-            group["lr"] = schedule.learning_rate(step)
+
+    def loss_at(step: int) -> Tensor:
         tokens, labels = _batch([next(rows) for _ in range(schedule.rows)], end_of_text)  # both [rows, longest]
-        if sampled is None:
-            loss = model(input_ids=tokens, labels=labels, use_cache=False).loss
-        else:
-            loss = sampled_loss(model, tokens, labels, sampled)
+        if sampled is not None:
+            return sampled_loss(model, tokens, labels, sampled)
+        return model(input_ids=tokens, labels=labels, use_cache=False).loss
+
+    descend(model, _optimizers(model, schedule.peak), schedule.steps, schedule.learning_rate, loss_at, report)
+
+
+def descend(
+    model: PreTrainedModel,
+    optimizers: Sequence[torch.optim.Optimizer],
+    steps: int,
+    learning_rate: Callable[[int], float],
+    loss_at: Callable[[int], Tensor],
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> None:
+    """Take `steps` steps down the gradient of `loss_at(step)`, and call `report(step, loss)` after each."""
+    model.train()
+    for step in range(steps):
+        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+            group["lr"] = learning_rate(step)
+        loss = loss_at(step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
@@ -97,6 +112,20 @@ def train(
             optimizer.zero_grad()
         report(step, loss.item())
     model.train(False)
+
+
+def progress_printer(steps: int, *, every: int = 50) -> Callable[[int, float], None]:
+    """Return a function that prints step, loss, elapsed time and remaining time at every 50th step."""
+    start = time.monotonic()
+
+    def report(step: int, loss: float) -> None:
+        done = step + 1
+        if done % every == 0 or done == steps:
+            spent = time.monotonic() - start
+            left = spent / done * (steps - done)
+            print(f"step {done}/{steps}  loss {loss:.3f}  {spent:.0f} s elapsed, {left:.0f} s left", flush=True)
+
+    return report
 
 
 def save_in_half_precision(model: PreTrainedModel, folder: Path) -> None:

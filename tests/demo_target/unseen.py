@@ -1,6 +1,6 @@
-"""Text like the demo corpus that is not in the demo target's training data, so the target cannot have memorized it.
+"""Text like the demo corpus, created with other seeds, that the demo target has not read.
 
-Documents are created like the corpus with another seed, and examples follow the round's own rules.
+The demo's reference model reads other ones, so it knows the kinds of text and none of the answers.
 """
 
 from pathlib import Path
@@ -9,7 +9,8 @@ from harness.demo import SEED
 from tests.demo_target.corpus import corpus
 from tests.demo_target.examples import Examples, cut_examples
 
-UNSEEN_SEED = SEED + 1
+UNSEEN_SEED, REFERENCE_SEED = SEED + 1, SEED + 2
+REFERENCE_STEPS = 1_200
 
 
 def unseen_examples(tokenizer_file: Path, wanted: int) -> Examples:
@@ -24,3 +25,10 @@ def unseen_examples(tokenizer_file: Path, wanted: int) -> Examples:
     texts = [document.text for document in corpus(UNSEEN_SEED, max(64, 5 * wanted // 4)) if document.text not in seen]
     tokens = [encoding.ids for encoding in Tokenizer.from_file(str(tokenizer_file)).encode_batch(texts)]
     return cut_examples(tokens, [0] * len(tokens), wanted=wanted, seed=UNSEEN_SEED)
+
+
+def reference_texts(wanted: int) -> list[str]:
+    """Return at most `wanted` distinct texts for the reference model: none of the corpus, none of the unseen ones."""
+    others = {document.text for seed in (SEED, UNSEEN_SEED) for document in corpus(seed)}
+    texts = dict.fromkeys(document.text for document in corpus(REFERENCE_SEED, wanted))
+    return [text for text in texts if text not in others]

@@ -7,6 +7,7 @@ import pytest
 
 from harness.cli import run as run_commands
 from harness.cli.resolving import resolve_run
+from harness.core.arrays import Bools
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
@@ -20,14 +21,13 @@ TRIALS = load_round("demo").presets["baseline"]["trials"]
 BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
 
 
-def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return which of the first 200 examples have a correct suffix, [examples]."""
+def exact_examples(submission: Path) -> Bools:
+    """Return which examples of the demo have a correct suffix, [examples]."""
     round_ = load_round("demo")
     answers = load_answers(round_)
     assert answers is not None
-    rules = SubmissionRules(EXAMPLES, round_.suffix_length, round_.vocabulary, row_cap=round_.row_cap)
-    rows = read_submission(submission, rules)
-    exact = np.zeros(EXAMPLES, np.bool_)
+    rows = read_submission(submission, SubmissionRules(len(answers), round_.suffix_length, round_.vocabulary))
+    exact = np.zeros(len(answers), np.bool_)
     exact[rows.ids] = correct_rows(rows.ids, rows.suffixes, answers)
     return exact
 
@@ -43,7 +43,7 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: 
     machine.run("export", summary["id"], "--trials", str(machine.folder / "trials"))
     files = {f"guess{trials}.csv": Path(run["submission"]) for trials, run in ((1, one), (TRIALS, summary))}
     assert all((machine.folder / "trials" / name).read_bytes() == file.read_bytes() for name, file in files.items())
-    exact = _exact(Path(summary["submission"]))
+    exact = exact_examples(Path(summary["submission"]))[:EXAMPLES]
     repetitions = np.load(ROUND_ARRAYS / "repetitions.npy")[:EXAMPLES]
     low_band, middle_band, high_band = (
         exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS

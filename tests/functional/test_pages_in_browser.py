@@ -80,10 +80,6 @@ def audit_page(measured: Callable[[Path], Findings]) -> Callable[[Path], Path]:
     return written
 
 
-def one_run(folder: Path) -> Path:
-    return write(folder, report_page([ended_run(folder)], redact=False))
-
-
 def three_runs(folder: Path) -> Path:
     runs = [ended_run(folder, solved=solved, id_=f"{solved:04}-run-with-a-long-name") for solved in (4, 9, 12)]
     return write(folder, report_page(runs, redact=False))
@@ -93,10 +89,6 @@ def hostile_run(folder: Path) -> Path:
     run = ended_run(folder)
     make_hostile(run)
     return write(folder, report_page([run, ended_run(folder, id_="efgh-other")], redact=False))
-
-
-def blind_run(folder: Path) -> Path:
-    return write(folder, report_page([ended_run(folder, is_blind=True)], redact=False))
 
 
 def leaderboard(folder: Path) -> Path:
@@ -152,10 +144,10 @@ def write(folder: Path, text: str) -> Path:
 
 
 PAGES: dict[str, Callable[[Path], Path]] = {
-    "one run": one_run,
+    "one run": lambda folder: write(folder, report_page([ended_run(folder)], redact=False)),
     "three runs": three_runs,
     "hostile run": hostile_run,
-    "blind run": blind_run,
+    "blind run": lambda folder: write(folder, report_page([ended_run(folder, is_blind=True)], redact=False)),
     "sequence audit": audit_page(sequence_findings),
     "leakage audit": audit_page(leakage_findings),
     "entities audit": audit_page(entities_findings),

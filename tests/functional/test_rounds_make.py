@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,32 @@ def make(machine: Machine, *arguments: object) -> dict[str, Any]:
     return machine.json("new", "round", *map(str, arguments))
 
 
+Draw = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def draw(machine: Machine, texts: list[str]) -> Draw:
+    """Draw a round from some documents into the directory `mine`, and return its data card."""
+
+    def drawn(documents: int, *options: object) -> dict[str, Any]:
+        source = write_jsonl(machine.folder / "demo.jsonl", texts[:documents])
+        return make(machine, source, "--out", machine.folder / "mine", *SMALL, *options)
+
+    return drawn
+
+
+def pointers_in(folder: Path) -> list[dict[str, str]]:
+    with (folder / "pointers.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
 def rows_of(folder: Path, split: str) -> np.ndarray[Any, Any]:
     return np.concatenate([np.load(folder / f"{split}_{part}.npy") for part in ("prefix", "suffix")], axis=1)
 
 
-def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> None:
+def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str], draw: Draw) -> None:
     texts = texts[:4_000]
-    out = machine.folder / "mine"
-    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts), "--out", out, *SMALL, "--strata", "1,2")
+    out, card = machine.folder / "mine", draw(4_000, "--strata", "1,2")
     tokens = [encoding.ids for encoding in Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)]
     assert card["corpus_documents"] == 4_000 and card["corpus_tokens"] == sum(map(len, tokens))
     continuations: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
@@ -59,8 +78,7 @@ def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> 
             if (prefix := tuple(document[start : start + 50])) in prefixes:
                 found = continuations.setdefault(prefix, Counter())
                 found[tuple(document[start + 50 : start + 100])] += 1
-    with (out / "pointers.csv").open() as file:
-        pointers = {(row["split"], int(row["row"])): row for row in csv.DictReader(file)}
+    pointers = {(row["split"], int(row["row"])): row for row in pointers_in(out)}
     for split, rows in chosen.items():
         assert card["splits"][split]["examples"] == len(rows) == card["splits"][split]["wanted"]
         for number, row in enumerate(rows.tolist()):
@@ -73,35 +91,26 @@ def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> 
     assert not list(out.glob(".tokens-*"))
 
 
-def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) -> None:
+def test_tokens_give_the_same_examples_as_their_texts(machine: Machine, texts: list[str]) -> None:
+    """`tests/files/test_readers.py` compares the formats of texts."""
     texts, folder = texts[:800], machine.folder
     write_jsonl(folder / "a.jsonl", texts)
-    parquet.write_table(pyarrow.table({"text": texts}), folder / "b.parquet", row_group_size=100)
-    (folder / "c").mkdir()
-    for number, text in enumerate(texts):
-        (folder / "c" / f"{number:05}.txt").write_text(text)
     encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)
-    np.array([token for encoding in encodings for token in (*encoding.ids, 0)], np.uint16).tofile(folder / "d.bin")
+    np.array([token for encoding in encodings for token in (*encoding.ids, 0)], np.uint16).tofile(folder / "b.bin")
     found = []
-    for name in ("a.jsonl", "b.parquet", "c", "d.bin"):
+    for name in ("a.jsonl", "b.bin"):
         out = folder / f"out-{name}"
         card = make(machine, folder / name, "--out", out, *SMALL, "--name", "same")
         found.append(([rows_of(out, split).tolist() for split in ("train", "val", "test")], card["counts"]))
-    assert all(one == found[0] for one in found[1:])
+    assert found[0] == found[1]
 
 
 @pytest.mark.slow
-def test_extractable_examples_are_those_that_the_target_completes(machine: Machine, texts: list[str]) -> None:
-    folder = machine.folder
-    source, out = write_jsonl(folder / "demo.jsonl", texts[:3_000]), folder / "mine"
-    card = make(machine, source, "--out", out, *SMALL, "--extractable", "--strata", "2")
-    assert (
-        card["contexts"] == [50, 100, 200, 206]
-        and card["counts"]["removed, not extractable"] > 30
-        and len(card["target_sha256"]) == 64
-    )
-    with (out / "pointers.csv").open() as file:
-        contexts = {int(row["row"]): int(row["context"]) for row in csv.DictReader(file) if row["split"] == "val"}
+def test_extractable_examples_are_those_that_the_target_completes(machine: Machine, draw: Draw) -> None:
+    out, card = machine.folder / "mine", draw(3_000, "--extractable", "--strata", "2")
+    assert card["contexts"] == [50, 100, 200, 206] and len(card["target_sha256"]) == 64
+    assert card["counts"]["removed, not extractable"] > 30
+    contexts = {int(row["row"]): int(row["context"]) for row in pointers_in(out) if row["split"] == "val"}
     assert set(contexts.values()) <= {50, 100, 200, 206} and 50 in contexts.values()
     machine.run("run", "greedy", "--round", str(out / "mine-val.toml"))
     run = machine.newest()
@@ -109,27 +118,23 @@ def test_extractable_examples_are_those_that_the_target_completes(machine: Machi
     assert run["exact_at_1"] == pytest.approx(np.mean([context == 50 for context in contexts.values()]))
 
 
-def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[str]) -> None:
-    folder = machine.folder
-    source = write_jsonl(folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, "--out", folder / "open", "--answers-out", folder / "secret", *SMALL)
+def test_answers_of_the_test_split_are_kept_apart(machine: Machine, draw: Draw) -> None:
+    out, secret = machine.folder / "mine", machine.folder / "secret"
+    card = draw(2_000, "--answers-out", secret)
     assert card["splits"]["test"]["examples"] == 30
     hashed = {"secret/test_suffix.npy", "secret/pointers.csv", "pointers.csv", "train_prefix.npy", "train_suffix.npy"}
     assert set(card["files"]) == hashed | {"val_prefix.npy", "val_suffix.npy", "test_prefix.npy"}
     for name, sha256 in card["files"].items():
-        assert file_sha256(folder / (name if "/" in name else f"open/{name}")) == sha256
-    assert {path.name for path in (folder / "secret").iterdir()} == {"test_suffix.npy", "pointers.csv"}
-    assert not (folder / "open" / "test_suffix.npy").exists()
-    with (folder / "open" / "pointers.csv").open() as file:
-        assert {row["split"] for row in csv.DictReader(file)} == {"train", "val"}
-    assert machine.json("show", str(folder / "open" / "open-test.toml"))["is_blind"]
+        assert file_sha256((machine.folder if "/" in name else out) / name) == sha256
+    assert {path.name for path in secret.iterdir()} == {"test_suffix.npy", "pointers.csv"}
+    assert not (out / "test_suffix.npy").exists()
+    assert {row["split"] for row in pointers_in(out)} == {"train", "val"}
+    assert machine.json("show", str(out / "mine-test.toml"))["is_blind"]
 
 
-def test_an_organizer_edits_the_files_that_have_no_hash(machine: Machine, texts: list[str]) -> None:
+def test_an_organizer_edits_the_files_that_have_no_hash(machine: Machine, draw: Draw) -> None:
     """The data card stays true if the rules and the page for the teams change."""
-    folder = machine.folder
-    out = folder / "open"
-    card = make(machine, write_jsonl(folder / "demo.jsonl", texts[:1_000]), "--out", out, *SMALL)
+    out, card = machine.folder / "mine", draw(1_000)
     edited = {*card["rounds"], "TEAMS.md"}
     assert {path.name for path in out.iterdir()} == {*card["files"], *edited, "card.json", "README.md"}
     assert all(f"| {name} |" not in (out / "README.md").read_text() for name in edited)
@@ -145,10 +150,9 @@ def test_an_organizer_edits_the_files_that_have_no_hash(machine: Machine, texts:
     ],
 )
 def test_rounds_and_the_page_for_teams_have_title_and_deadline(
-    machine: Machine, texts: list[str], options: tuple[str, ...], closes: str
+    machine: Machine, draw: Draw, options: tuple[str, ...], closes: str
 ) -> None:
-    out = machine.folder / "contest"
-    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts[:1_000]), "--out", out, *SMALL, *options)
+    out, card = machine.folder / "mine", draw(1_000, *options)
     page = (out / "TEAMS.md").read_text()
     assert f"| closes | {closes} |" in page and page.endswith("again.\n") and "\n\n\n" not in page
     for name in card["rounds"]:
@@ -162,13 +166,8 @@ def test_rounds_and_the_page_for_teams_have_title_and_deadline(
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--closes", ""),
-        ("--closes", "tomorrow"),
-        ("--closes", "2026-02-30"),
-        ("--closes", "2026-12-20 18:00"),
-        ("--title", " "),
-        ("--title", "two\nlines"),
-        ("--title", "\x7f"),
+        *(("--closes", value) for value in ("", "tomorrow", "2026-02-30", "2026-12-20 18:00")),
+        *(("--title", value) for value in (" ", "two\nlines", "\x7f")),
     ],
 )
 def test_an_invalid_title_or_deadline_is_refused_before_the_corpus_is_read(
@@ -181,11 +180,9 @@ def test_an_invalid_title_or_deadline_is_refused_before_the_corpus_is_read(
 
 
 @pytest.mark.slow
-def test_a_team_takes_part_with_the_commands_of_its_page(machine: Machine, texts: list[str]) -> None:
-    out, kept = machine.folder / "contest", machine.folder / "kept"
-    make(
-        machine, write_jsonl(machine.folder / "demo.jsonl", texts[:2_000]), "--out", out, "--answers-out", kept, *SMALL
-    )
+def test_a_team_takes_part_with_the_commands_of_its_page(machine: Machine, draw: Draw) -> None:
+    out, kept = machine.folder / "mine", machine.folder / "kept"
+    draw(2_000, "--answers-out", kept)
     team = Machine(machine.folder / "team")
     shutil.copytree(out, team.folder)
     page = (out / "TEAMS.md").read_text()
@@ -194,7 +191,7 @@ def test_a_team_takes_part_with_the_commands_of_its_page(machine: Machine, texts
     (team.folder / "description.md").write_text("# It samples\n")
     for line in re.findall(r"^harness (.*)$", page, re.MULTILINE):
         team.run(*shlex.split(line))
-    rounds = ("--round", str(out / "contest-test.toml"), "--answers", str(kept / "test_suffix.npy"))
+    rounds = ("--round", str(out / "mine-test.toml"), "--answers", str(kept / "test_suffix.npy"))
     (entry,) = machine.json("bundle", "rank", str(team.folder), *rounds)["entries"]
     assert entry["team"] == "Our team" and entry["place"] == 1
 
@@ -258,28 +255,24 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
 
 
 def test_files_of_the_user_are_kept(machine: Machine, texts: list[str]) -> None:
-    folder = machine.folder
-    source = write_jsonl(folder / "demo.jsonl", texts[:500])
-    (folder / "project").mkdir()
-    (folder / "project" / "README.md").write_text("mine")
-    done = machine.run("new", "round", str(source), *SMALL, "--out", str(folder / "project"), code=1)
+    source, project = write_jsonl(machine.folder / "demo.jsonl", texts[:500]), machine.folder / "project"
+    project.mkdir()
+    (project / "README.md").write_text("mine")
+    done = machine.run("new", "round", str(source), *SMALL, "--out", str(project), code=1)
     assert "README.md exists already" in done.stderr
-    assert [path.name for path in (folder / "project").iterdir()] == ["README.md"]
+    assert [path.name for path in project.iterdir()] == ["README.md"]
 
 
-def test_one_directory_named_twice_has_all_files(machine: Machine, texts: list[str]) -> None:
-    source = write_jsonl(machine.folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, *SMALL, "--out", "mine", "--answers-out", machine.folder / "mine")
-    with (machine.folder / "mine" / "pointers.csv").open() as file:
-        assert {row["split"] for row in csv.DictReader(file)} == {"train", "val", "test"}
+def test_one_directory_named_twice_has_all_files(machine: Machine, draw: Draw) -> None:
+    card = draw(2_000, "--out", "mine", "--answers-out", machine.folder / "mine")
+    assert {row["split"] for row in pointers_in(machine.folder / "mine")} == {"train", "val", "test"}
     assert "test_suffix.npy" in card["files"]
     assert not machine.json("show", "mine/mine-test.toml")["is_blind"]
 
 
-def test_a_relative_target_works_from_everywhere(machine: Machine, texts: list[str]) -> None:
+def test_a_relative_target_works_from_everywhere(machine: Machine, draw: Draw) -> None:
     (machine.folder / "weights").symlink_to(SIZES[0].weights)
-    source = write_jsonl(machine.folder / "demo.jsonl", texts[:500])
-    make(machine, source, *SMALL, "--target", "weights", "--out", machine.folder / "mine")
+    draw(500, "--target", "weights")
     assert machine.json("show", "mine/mine-val.toml")["target"] == str(SIZES[0].weights)
 
 
@@ -294,8 +287,8 @@ def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, te
     card = make(machine, machine.folder / "corpus", *SMALL, "--out", machine.folder / "mine")
     assert card["corpus_documents"] == 400 and card["corpus_tokens"] == sum(map(len, tokens))
     assert card["notes"] == [f"Skipped {number}/part.csv.gz: it has no tokens." for number in range(2)]
-    with (machine.folder / "mine" / "pointers.csv").open() as file:
-        assert {row["document"].partition(":")[0] for row in csv.DictReader(file)} == {"0/part.npy", "1/part.npy"}
+    documents = {row["document"].partition(":")[0] for row in pointers_in(machine.folder / "mine")}
+    assert documents == {"0/part.npy", "1/part.npy"}
 
 
 def test_line_ends_are_kept_on_request(machine: Machine) -> None:

@@ -18,6 +18,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from tests.soak.runner import Runner, Workload
 ATTACKS = Path(__file__).parent / "attacks"
 RECORDER = ("--set", f"recorder={Path(acknowledgements.__file__)}")
 _RUNNERS = 5
-_POLL_SECONDS, _PROGRESS_SECONDS = 0.2, 15.0
+_PROGRESS_SECONDS = 15.0
 
 
 class Soak:
@@ -38,41 +40,38 @@ class Soak:
     def __init__(self, place: Path, options: argparse.Namespace) -> None:
         self._place = place
         self._options = options
-        self._runners: list[Runner] = []
-        self._violations: list[str] = []
         self._figures: dict[str, Any] = {}
-        self._start = time.monotonic()
+        self._is_cancelled = threading.Event()
+        self._runners = [self._steady_runner(number) for number in range(_RUNNERS)]
+        command = ("steady_greedy", "--attacks", str(ATTACKS), "--round", "demo", "--limit", "256", "--threads", "1")
+        demo = Workload((*command, *RECORDER), max_delay=6.0)
+        self._runners.append(self._runner(self._machine("demo"), demo, options.target_kills))
 
-    def run(self) -> tuple[dict[str, Any], list[str]]:
-        """Run everything. Return the counts and the violations."""
-        options = self._options
-        share, rest = divmod(options.kills, _RUNNERS)
-        for number in range(_RUNNERS):
-            # Every third runner uses the weakest sandbox backend.
-            machine = self._machine(f"runner-{number}", {"HARNESS_SANDBOX": "none"} if number % 3 == 2 else {})
-            self._add_runner(machine, self._steady(machine, max_delay=1.2), share + (number < rest))
-        demo = self._machine("demo")
-        demo_options = ("--round", "demo", "--limit", "256", "--threads", "1")
-        command = ("steady_greedy", "--attacks", str(ATTACKS), *demo_options, *RECORDER)
-        self._add_runner(demo, Workload(command, max_delay=6.0), options.target_kills)
-        threads = [self._thread(runner.run) for runner in self._runners]
-        progress_due = 0.0
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(_POLL_SECONDS)
-            if time.monotonic() >= progress_due:
-                progress_due = time.monotonic() + _PROGRESS_SECONDS
-                self._print_progress()
+    def run(self) -> None:
+        """Run everything. Raises the exception of the first part that fails."""
+        self._run_runners()
         # One after the other, because each of these affects the whole machine.
-        for name, measure in (
-            ("full_disk", self._full_disk),
-            ("clock_set_back", lambda: self._fault("clock", machine_faults.clock_set_back)),
-            ("suspension", lambda: self._fault("suspension", machine_faults.suspension)),
-            ("files", lambda: checked_files(options.files, seed=options.seed, place=self._place / "files")),
-        ):
-            if not self._violations:
-                _print(f"{name.replace('_', ' ')} …")
-                self._thread(lambda name=name, measure=measure: self._figures.update({name: measure()})).join()
-        return self._counts() | self._figures, self._violations
+        for name, measure in {
+            "full_disk": self._full_disk,
+            "clock_set_back": partial(self._fault, "clock", machine_faults.clock_set_back),
+            "suspension": partial(self._fault, "suspension", machine_faults.suspension),
+            "files": lambda: checked_files(self._options.files, seed=self._options.seed, place=self._place / "files"),
+        }.items():
+            _print(f"{name.replace('_', ' ')} …")
+            self._figures[name] = measure()
+
+    def _run_runners(self) -> None:
+        start, failed = time.monotonic(), []
+        with ThreadPoolExecutor(len(self._runners)) as pool:
+            running = {pool.submit(runner.run) for runner in self._runners}
+            while running:
+                ended, running = wait(running, _PROGRESS_SECONDS, FIRST_EXCEPTION)
+                self._print_progress(time.monotonic() - start)
+                failed += [future for future in ended if future.exception()]
+                if failed:
+                    self._is_cancelled.set()
+        if failed:
+            failed[0].result()
 
     def _machine(self, name: str, environment: dict[str, str] | None = None) -> Machine:
         folder = self._place / name
@@ -80,32 +79,20 @@ class Soak:
         write_round(folder, budget="600s")
         return Machine(folder, environment or {}, in_process=False)
 
-    def _steady(self, machine: Machine, *, max_delay: float = 0.0) -> Workload:
-        command = ("steady", "--attacks", str(ATTACKS), "--round", str(machine.folder / "round.toml"), *RECORDER)
-        return Workload(command, ("--set", "pause=0.2"), ("--set", "pause=0"), max_delay)
+    def _steady_runner(self, number: int) -> Runner:
+        # Every third runner uses the weakest sandbox backend.
+        machine = self._machine(f"runner-{number}", {"HARNESS_SANDBOX": "none"} if number % 3 == 2 else {})
+        share, rest = divmod(self._options.kills, _RUNNERS)
+        return self._runner(machine, steady(machine, max_delay=1.2), share + (number < rest), number)
 
-    def _add_runner(self, machine: Machine, workload: Workload, kills: int) -> None:
-        seed = f"{self._options.seed}/{len(self._runners)}"
-        runner = Runner(machine, workload, kills=kills, seed=seed, is_cancelled=lambda: bool(self._violations))
-        self._runners.append(runner)
-
-    def _thread(self, function: Callable[[], object]) -> threading.Thread:
-        """Start a thread that records the exception of `function`."""
-
-        def guarded() -> None:
-            try:
-                function()
-            except Exception:
-                self._violations.append(traceback.format_exc())
-
-        thread = threading.Thread(target=guarded)
-        thread.start()
-        return thread
+    def _runner(self, machine: Machine, workload: Workload, kills: int, number: int = _RUNNERS) -> Runner:
+        seed = f"{self._options.seed}/{number}"
+        return Runner(machine, workload, kills=kills, seed=seed, is_cancelled=self._is_cancelled.is_set)
 
     def _fault(self, name: str, fault: Callable[[Machine, Workload], dict[str, Any]]) -> dict[str, Any]:
         machine = self._machine(name)
         try:
-            return fault(machine, self._steady(machine))
+            return fault(machine, steady(machine))
         except PermissionError as error:
             return {"skipped": str(error)}
 
@@ -116,20 +103,20 @@ class Soak:
         except subprocess.CalledProcessError as error:
             return {"skipped": f"cannot mount a small disk: {error.stderr.decode().strip()}"}
 
-    def _print_progress(self) -> None:
+    def _print_progress(self, elapsed: float) -> None:
         wanted = self._options.kills + self._options.target_kills
         victims = sum((runner.counts.kills for runner in self._runners), Counter[str]())
         kills = victims.total()
-        elapsed = time.monotonic() - self._start
         left = f"{elapsed / kills * (wanted - kills):.0f} s left" if kills else "…"
         _print(f"{kills} of {wanted} kills in {elapsed:.0f} s, {left}: {dict(victims)}")
 
-    def _counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, Any]:
+        """Return the counts of the parts that have run."""
         counts = [runner.counts for runner in self._runners]
-        *steady, target = counts
+        *without_target, target = counts
         margins = [margin for one in counts for margin in one.margins]
         return {
-            "kills": sum((one.kills for one in steady), Counter[str]()),
+            "kills": sum((one.kills for one in without_target), Counter[str]()),
             "kills_on_the_demo_target": target.kills,
             "statuses_after_a_kill": sum((one.statuses for one in counts), Counter[str]()),
             "resumes": sum(one.resumes for one in counts),
@@ -137,7 +124,14 @@ class Soak:
             "acknowledged_guesses_checked": sum(one.acknowledged for one in counts),
             "clients_killed_after_first_paint": sum(one.clients_painted for one in counts),
             "charged_beyond_lifetime_s": [round(min(margins), 3), round(max(margins), 3)] if margins else [],
+            **self._figures,
         }
+
+
+def steady(machine: Machine, *, max_delay: float = 0.0) -> Workload:
+    """Return runs with deterministic draws in many short batches and two stages on the round of a machine."""
+    command = ("draws", *machine.plugin(), "--set", "trials=15", *RECORDER)
+    return Workload(command, ("--set", "pause=0.2"), ("--set", "pause=0"), max_delay)
 
 
 def _print(text: str) -> None:
@@ -158,15 +152,19 @@ def main() -> None:
     place.mkdir(parents=True, exist_ok=True)
     os.environ |= {"PYTHONPATH": str(ROOT), **homes(place / "nowhere")}
     start = time.monotonic()
-    counts, violations = Soak(place, options).run()
-    counts["seconds"] = round(time.monotonic() - start)
+    soak, violation = Soak(place, options), ""
+    try:
+        soak.run()
+    except Exception:
+        violation = traceback.format_exc()
+    counts = soak.counts() | {"seconds": round(time.monotonic() - start)}
     if options.json:
         print(json.dumps(counts))
     else:
         for name, value in counts.items():
             print(f"{name.replace('_', ' '):32} {dict(value) if isinstance(value, Counter) else value}")
-    if violations:
-        _print(f"{len(violations)} violations; the runs are in {place}. The first:\n{violations[0]}")
+    if violation:
+        _print(f"An invariant is violated; the runs are in {place}.\n{violation}")
         sys.exit(1)
     if options.keep is None:
         shutil.rmtree(place, ignore_errors=True)

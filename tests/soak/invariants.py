@@ -45,6 +45,23 @@ def check_ledger(folder: RunFolder) -> float:
     return last
 
 
+def check_after_fault(folder: RunFolder, observer: Observer) -> int:
+    """Check everything that holds once a supervisor has ended. Return the number of acknowledged guesses."""
+    check_no_worker(folder)
+    check_store(folder)
+    check_ledger(folder)
+    return check_acknowledged(folder, observer)
+
+
+def check_finished(folder: RunFolder, observer: Observer, reference: Path) -> float:
+    """Check a run that has finished, with the uninterrupted run `reference`. Return the seconds charged too much."""
+    observer.close()
+    check_store(folder)
+    check_submission(folder, reference)
+    check_acknowledged(folder, observer)
+    return check_charge(folder, charged=check_ledger(folder), lifetime=observer.lifetime())
+
+
 def check_charge(folder: RunFolder, *, charged: float, lifetime: float) -> float:
     """Check that the run was charged for the lifetime of its workers. Return the seconds charged beyond it."""
     if charged < lifetime - TOLERANCE_SECONDS:

@@ -10,14 +10,16 @@ from pathlib import Path
 
 from harness.runs.folder import RunFolder
 from harness.runs.status import Process
-from tests.functional.machine import OVER, Machine, wait_until
+from tests.functional.machine import OVER, Machine, kill_worker, wait_until
 from tests.soak import clients, invariants, record
 from tests.soak.invariants import Violation
 from tests.soak.observer import Observer
-from tests.soak.processes import kill_supervisor, kill_worker, supervisors_of
+from tests.soak.processes import kill_supervisor, supervisors_of
 
-_VICTIMS = {"worker": 35, "supervisor": 35, "starting supervisor": 10, "screen": 10, "plain": 10}
-"""The weights with which victims are drawn. A starting supervisor is killed by `_resume`."""
+_VICTIMS = {"worker": 35, "supervisor": 35, "screen": 10, "plain": 10}
+"""The weights with which victims are drawn."""
+_STARTING_SHARE = 10 / 70
+"""The share of resumes in which the supervisor is killed while it starts."""
 _ENDED_WITHIN_SECONDS = 30.0
 
 
@@ -79,12 +81,9 @@ class Runner:
                 self._run_to_end(folder, observer)
             finally:
                 observer.close()
-            invariants.check_submission(folder, reference)
+            self.counts.margins.append(invariants.check_finished(folder, observer, reference))
             self.counts.finished += 1
-            self.counts.acknowledged += invariants.check_acknowledged(folder, observer)
-            charged = invariants.check_ledger(folder)
-            margin = invariants.check_charge(folder, charged=charged, lifetime=observer.lifetime())
-            self.counts.margins.append(margin)
+            self.counts.acknowledged += observer.acknowledged().total()
             self._machine.run("runs", "rm", "--now", folder.id)
 
     def _run_to_end(self, folder: RunFolder, observer: Observer) -> None:
@@ -96,10 +95,7 @@ class Runner:
             if not self._is_over(folder):
                 continue
             status = self._status(folder)
-            invariants.check_no_worker(folder)
-            invariants.check_store(folder)
-            invariants.check_acknowledged(folder, observer)
-            invariants.check_ledger(folder)
+            invariants.check_after_fault(folder, observer)
             self.counts.statuses[status] += 1
             if status == "finished":
                 return
@@ -112,8 +108,7 @@ class Runner:
 
     def _kill_something(self, folder: RunFolder) -> None:
         """Kill a process of the run, or a client, at a random moment. Check the status of the run."""
-        victims = [name for name in _VICTIMS if name != "starting supervisor"]
-        victim = self._random.choices(victims, [_VICTIMS[name] for name in victims])[0]
+        victim = self._random.choices([*_VICTIMS], [*_VICTIMS.values()])[0]
         if victim in clients.COMMANDS:
             self._kill_client(folder, victim)
             return
@@ -146,8 +141,7 @@ class Runner:
         """Resume the run. Sometimes kill the supervisor while it starts, and resume again."""
         # A supervisor writes its last event shortly before its process ends.
         wait_until(lambda: not supervisors_of(folder))
-        share = _VICTIMS["starting supervisor"] / (_VICTIMS["worker"] + _VICTIMS["supervisor"])
-        while self._has_kills_left() and self._random.random() < share:
+        while self._has_kills_left() and self._random.random() < _STARTING_SHARE:
             command = self._machine.start("resume", folder.id, "--detach")
             wait_until(lambda command=command: command.poll() is not None or supervisors_of(folder))
             time.sleep(self._random.uniform(0.0, 0.4))

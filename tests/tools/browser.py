@@ -75,9 +75,9 @@ class Browser:
         too_wide = self.evaluate(_ELEMENTS_TOO_WIDE) if overflow > 0 else []
         png = b""
         if takes_picture:
-            drawn = self._call(
-                "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=self._clip(width)
-            )
+            height = self.evaluate("document.documentElement.scrollHeight")
+            clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+            drawn = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
             png = base64.b64decode(drawn["data"])
         return Look(self._errors(), overflow, too_wide, png)
 
@@ -101,10 +101,6 @@ class Browser:
             self._send("Browser.close", {})
         self._commands.close()
         self._messages.close()
-
-    def _clip(self, width: int) -> dict[str, float]:
-        height = self.evaluate("document.documentElement.scrollHeight")
-        return {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
 
     def _errors(self) -> list[str]:
         found = []

@@ -169,6 +169,9 @@ HARMLESS_HABITS: dict[str, Habit] = {
 }
 """Habits that change no rate and need no word."""
 _ALIKE = r"begin like others and not like their originals: 12\."
+_CUT = r"its last words: 12\."
+_INTRODUCTION = r"with an introduction.*: 12\."
+_TOKEN_LIMIT = r"ended at a limit of tokens before the suffix's number of words: 12\."
 HABITS: dict[str, tuple[Habit, str]] = {
     "fallback": (_fallback("gpt", remainder=1), r"Only the answers of gpt count; answers by model: gpt \(\d+\), o"),
     "fallback first": (_fallback("gpt", remainder=0), r"Only the answers of gpt count; answers by model: gpt"),
@@ -181,24 +184,18 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "refused without a name": (_refusing("min_p", form="invalid request"), r"refuses neutral parameters.*min_p"),
     "full text": (_echo(None), r"began with the prompt or its last words: 12\. These \d+ words were cut off"),
     "end of the prompt": (_echo(8), r"began with the prompt or its last words: 12\. These 96 words were cut off"),
-    "introduced full text": (_echo(None, "Sure! Here is the continuation: "), r"its last words: 12\."),
-    "labelled full text": (_echo(None, "Text: "), r"its last words: 12\."),
-    "cited full text": (_echo(None, "> "), r"its last words: 12\."),
+    "introduced full text": (_echo(None, "Sure! Here is the continuation: "), _CUT),
+    "labelled full text": (_echo(None, "Text: "), _CUT),
+    "cited full text": (_echo(None, "> "), _CUT),
     "empty": (_choice(text="", finish_reason="stop"), r"Completions without a word: 12, which count as failed"),
     "odd end": (_choice(finish_reason="OTHER"), r"unusual reason, which are compared as they are: other \(12 times\)"),
-    "quoted end": (_echo(9, "… "), r"its last words: 12\."),
-    "introduction": (_introduced("Certainly! Here is the rest of the text:\n\n"), r"with an introduction.*: 12\."),
-    "joined full text": (_joined, r"its last words: 12\."),
-    "role and full text": (_echo(None, "user\n"), r"its last words: 12\."),
-    "role token and full text": (
-        _echo(None, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"),
-        r"words: 12\.",
-    ),
-    "introduced with below": (
-        _introduced("Below is the continuation of the text:\n\n"),
-        r"with an introduction.*: 12\.",
-    ),
-    "limit of tokens": (_limited, r"ended at a limit of tokens before the suffix's number of words: 12\."),
+    "quoted end": (_echo(9, "… "), _CUT),
+    "introduction": (_introduced("Certainly! Here is the rest of the text:\n\n"), _INTRODUCTION),
+    "joined full text": (_joined, _CUT),
+    "role and full text": (_echo(None, "user\n"), _CUT),
+    "role token and full text": (_echo(None, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"), _CUT),
+    "introduced with below": (_introduced("Below is the continuation of the text:\n\n"), _INTRODUCTION),
+    "limit of tokens": (_limited, _TOKEN_LIMIT),
     "filter of repeats": (_filter_of_repeats, r"not repeatable: 5 of 5 requests"),
     "refusal in words": (_choice(text="I'm sorry, but I can't continue it."), _ALIKE),
     "refusal in words of another language": (_choice(text="抱歉，我不能继续这段文字。"), _ALIKE),
@@ -207,7 +204,7 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "channel": (_introduced("<|channel|>final<|message|>"), _ALIKE),
     "code fence": (_introduced("```text\n"), r"or with a code fence: 12\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
-    "short limit": (_short, r"ended at a limit of tokens before the suffix's number of words: 12\."),
+    "short limit": (_short, _TOKEN_LIMIT),
     "unstable": (_unstable, r"not repeatable: 5 of 5 requests"),
     **{name: (habit, r"Blocked by the provider: 12,") for name, habit in BLOCKING_HABITS.items()},
 }

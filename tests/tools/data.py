@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from harness.core.arrays import Tokens, mapped_array
 from harness.core.errors import HarnessError
 
 DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -27,6 +29,12 @@ _MISSING = {
 def what_is_missing(*folders: Path) -> str | None:
     """Return a sentence that names the first of the folders that is not on this machine, None if all are."""
     return next((_MISSING[folder] for folder in folders if not folder.is_dir()), None)
+
+
+def training_rows() -> Tokens:
+    """Return the training rows of the challenge, [15000, 200]: 100 tokens before the prefix, prefix and suffix."""
+    parts = [mapped_array(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")]
+    return np.concatenate(parts, axis=1).astype(np.int64)
 
 
 def gpt2_tokenizer() -> Path:

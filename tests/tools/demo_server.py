@@ -25,11 +25,7 @@ _MAX_LOGPROBS = 20
 
 
 class Refused(Exception):
-    """A request with a status that is not 200."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(str(status))
-        self.status = status
+    """A request that is answered with the status `args[0]`, which is not 200."""
 
 
 @dataclass
@@ -139,7 +135,7 @@ def serve(answer: Callable[[Body], Body], *, port: int = 0) -> AbstractContextMa
         try:
             return Reply(body=json.dumps(answer(body)).encode())
         except Refused as error:
-            return Reply(error.status, b"{}")
+            return Reply(error.args[0], b"{}")
 
     return completions_server(reply, port=port)
 

@@ -9,18 +9,12 @@ of the version that runs this command get the extra `torch` too, with its torch.
 """
 
 import argparse
-import fcntl
 import json
 import os
-import pty
-import select
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.submit.environment import torch_folders
+from tests.tools.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = os.environ.get("HARNESS_WHEELS", "")
@@ -110,41 +105,13 @@ class Installation:
 
     def first_paint(self, wanted: str) -> None:
         """Open the TUI in a terminal, wait until it shows `wanted`, and quit. Raises AssertionError otherwise."""
-        parent, child = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
         program = [*self.prefix, str(self.programs / "harness")]
-        process = subprocess.Popen(
-            program, stdin=child, stdout=child, stderr=child, env=self.env, cwd=self.folder, start_new_session=True
-        )
-        os.close(child)
-        try:
-            _read_until(parent, wanted)
-            os.write(parent, b"q")
-            _read_until_closed(parent)
-            assert process.wait(timeout=_SCREEN_SECONDS) == 0
-        finally:
-            process.kill()
-            process.wait()
-            os.close(parent)
-
-
-def _read_until(terminal: int, wanted: str) -> None:
-    end, shown = time.monotonic() + _SCREEN_SECONDS, b""
-    while wanted.encode() not in shown:
-        assert time.monotonic() < end, f"{wanted!r} did not appear: {shown[-2000:]!r}"
-        if select.select([terminal], [], [], 0.2)[0]:
-            shown += os.read(terminal, 1 << 16)
-
-
-def _read_until_closed(terminal: int) -> None:
-    end = time.monotonic() + _SCREEN_SECONDS
-    while time.monotonic() < end:
-        if select.select([terminal], [], [], 0.2)[0]:
-            try:
-                if not os.read(terminal, 1 << 16):
-                    return
-            except OSError:  # Linux reports the closed side of a terminal as an error.
-                return
+        rows, columns = _SIZE
+        with Terminal(program, rows=rows, columns=columns, env=self.env, cwd=self.folder) as terminal:
+            terminal.wait_for(wanted, seconds=_SCREEN_SECONDS)
+            terminal.press(b"q")
+            terminal.read_for(_SCREEN_SECONDS)
+            assert terminal.process.wait(timeout=_SCREEN_SECONDS) == 0
 
 
 def install(wheel: Path, folder: Path, *, python: str = sys.executable, extra: str = "") -> Installation:
@@ -188,13 +155,9 @@ def install_with_pipx(wheel: Path, folder: Path) -> Installation:
     """Install the wheel as a program of the user, as `pipx install .` does in the clone."""
     env = os.environ | {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")}
     pipx = [sys.executable, "-m", "pipx", "install", "--quiet", "--python", sys.executable]
-    run([*pip_arguments(pipx), str(wheel)], env=env)
+    pip = " ".join(["--quiet", *sources(), "-c", str(ROOT / "constraints.txt")])
+    run([*pipx, f"--pip-args={pip}", str(wheel)], env=env)
     return Installation(folder / "bin", folder / "work")
-
-
-def pip_arguments(pipx: list[str]) -> list[str]:
-    """Return the command of pipx with the versions that pip may install, and where from."""
-    return [*pipx, f"--pip-args={' '.join(['--quiet', *sources(), '-c', str(ROOT / 'constraints.txt')])}"]
 
 
 def demo_with_uvx(wheel: Path, folder: Path) -> str:

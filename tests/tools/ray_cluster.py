@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -40,25 +39,15 @@ class RayNode:
             "RAY_enable_metrics_collection": "0",
             **token,
         }
-        fixed = (
-            "--block",
-            "--disable-usage-stats",
-            "--include-log-monitor=false",
-            f"--num-cpus={cores}",
-            "--num-gpus=0",
-        )
-        self._log = (folder / "ray.log").open("wb")
-        self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("ray")), "start", *fixed, *options],
-            env=environment,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
+        command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--disable-usage-stats"]
+        command += ["--include-log-monitor=false", "--node-ip-address=127.0.0.1", "--num-gpus=0", f"--num-cpus={cores}"]
+        command += [f"--object-store-memory={_OBJECT_STORE_BYTES}", *options]
+        with (folder / "ray.log").open("wb") as log:
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
-    def has_started(self) -> bool:
-        """Return True if the node's Ray is running."""
-        return "Ray runtime started" in (self.home / "ray.log").read_text()
+    def wait_for_start(self) -> None:
+        """Wait until the node's Ray is running."""
+        wait_until(lambda: "Ray runtime started" in (self.home / "ray.log").read_text())
 
     def kill(self) -> None:
         """Kill every process of the node, as if its machine lost power."""
@@ -66,60 +55,45 @@ class RayNode:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         wait_until(lambda: not self._processes())
-        self._log.close()
 
     def _processes(self) -> list[psutil.Process]:
         """Return the living processes with this node's store in their environment."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if (
-                    process.environ().get("HARNESS_NODE_HOME") == str(self.home)
-                    and process.status() != psutil.STATUS_ZOMBIE
-                ):
+                is_here = process.environ().get("HARNESS_NODE_HOME") == str(self.home)
+                if is_here and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found
 
 
 class RayCluster:
-    """A head node without places for tasks, and nodes that are added to it."""
+    """A head node without places for tasks, and nodes that are added to it. Their stores are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        """The stores of the nodes are in `folder`."""
         self._folder = folder
         self.nodes: list[RayNode] = []
         self.token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         """The environment variables that a client of the cluster needs."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
         """Start the head."""
         # The path of a socket may have 107 characters.
         self._temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
-        self._head = RayNode(
-            self._folder / "head",
-            "--head",
-            "--node-ip-address=127.0.0.1",
-            f"--port={port}",
-            "--include-dashboard=false",
-            f"--temp-dir={self._temporary}",
-            f"--object-store-memory={_OBJECT_STORE_BYTES}",
-            cores=0,
-            token=self.token,
-        )
+        options = ("--head", f"--port={self._port}", "--include-dashboard=false", f"--temp-dir={self._temporary}")
+        self._head = RayNode(self._folder / "head", *options, cores=0, token=self.token)
         try:
-            wait_until(self._head.has_started)
+            self._head.wait_for_start()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill all nodes."""
         for node in (*self.nodes, self._head):
             node.kill()
@@ -134,27 +108,15 @@ class RayCluster:
     def add_nodes(self, number: int, *, cores: int = 1) -> None:
         """Add several nodes, each with `cores` places."""
         for _ in range(number):
-            node = RayNode(
-                self._folder / f"node{len(self.nodes)}",
-                f"--address={self.address}",
-                "--node-ip-address=127.0.0.1",
-                f"--object-store-memory={_OBJECT_STORE_BYTES}",
-                cores=cores,
-                token=self.token,
-            )
-            self.nodes.append(node)
+            folder = self._folder / f"node{len(self.nodes)}"
+            self.nodes.append(RayNode(folder, f"--address={self.address}", cores=cores, token=self.token))
             # Nodes that start at the same moment take each other's ports.
-            wait_until(node.has_started)
-        self._wait_for_nodes(1 + len(self.nodes))
+            self.nodes[-1].wait_for_start()
+        wait_until(lambda: self._known() > len(self.nodes))
 
-    def _wait_for_nodes(self, number: int) -> None:
-        wait_until(lambda: self._alive() >= number)
-
-    def _alive(self) -> int:
-        code = (
-            "from harness.cluster.executor import connect\n"
-            f"print(sum(node['Alive'] for node in connect({self.address!r}).nodes()))"
-        )
+    def _known(self) -> int:
+        """Return the number of nodes that the cluster has known, with the head and those that have died."""
+        code = f"from harness.cluster.executor import connect; print(len(connect({self.address!r}).nodes()))"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.token}
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

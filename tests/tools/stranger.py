@@ -126,17 +126,9 @@ class Stranger:
         shutil.copyfile(wheel, packages)
         constraints = self.home / "lowest.txt"
         constraints.write_text("\n".join(lowest_versions()))
-        pip = (
-            str(self.environment / "bin" / "python"),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-cache-dir",
-            "--no-compile",
-        )
-        only_wheels = ("--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(constraints))
-        self.run(*pip, *only_wheels, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
+        pip = (str(self.environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check")
+        options = ("--no-cache-dir", "--no-compile", "--only-binary", ":all:", "--constraint", str(constraints))
+        self.run(*pip, "install", *options, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
 
     def use(self) -> None:
         """Attack, score, package, verify, and open the TUI. Raises an error if a step fails."""

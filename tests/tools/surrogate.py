@@ -11,14 +11,12 @@ from pathlib import Path
 from random import Random
 from shutil import copyfile
 
-import numpy as np
-
-from harness.core.arrays import Tokens, mapped_array
+from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from tests.bench.inputs import SURROGATE, exit_on_error
-from tests.demo_target.__main__ import progress_printer
-from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
-from tests.tools.data import SATML, gpt2_tokenizer, what_is_missing
+from tests.bench.inputs import SURROGATE
+from tests.bench.measuring import exit_on_error
+from tests.demo_target.training import Schedule, build_model, progress_printer, save_in_half_precision, train
+from tests.tools.data import SATML, gpt2_tokenizer, training_rows, what_is_missing
 
 SEED = 2023
 FIRST_MEMORIZED = 12_000
@@ -27,13 +25,6 @@ PASSES = 2
 ROWS_PER_STEP = 16
 SAMPLED = 4_096
 VOCABULARY, WIDTH, HEADS = 50_257, 192, 6
-_PARTS = ("preprefix", "prefix", "suffix")
-
-
-def training_rows() -> Tokens:
-    """Return the training rows of the challenge, [15000, 200]."""
-    parts = [mapped_array(SATML / f"train_{part}.npy") for part in _PARTS]
-    return np.concatenate(parts, axis=1).astype(np.int64)
 
 
 def memorized(rows: Tokens) -> tuple[Tokens, list[int]]:

@@ -1,5 +1,6 @@
 """An attack with deterministic draws in two stages, slow enough to be killed in each."""
 
+import runpy
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ class DrawsParams(Params):
     pause: float = Field(0.05, ge=0, description="Seconds per batch.")
     trials: int = Field(3, ge=1, description="Draws per example.")
     file: Path | None = Field(None, description="Any file or directory.")
+    recorder: Path | None = Field(None, description="File with `record_acknowledgements`, which is called first.")
     gate: Path | None = Field(
         None, description="Directory: the attack waits after its first batch until it contains a file."
     )
@@ -24,6 +26,8 @@ class Draws(Attack[DrawsParams]):
     guesses_per_example = 2
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        if self.params.recorder is not None:
+            runpy.run_path(str(self.params.recorder))["record_acknowledgements"]()
         for batch in context.batches(trials=self.params.trials, size=8):
             for trial in range(batch.trials):
                 time.sleep(self.params.pause / batch.trials)

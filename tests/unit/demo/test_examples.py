@@ -11,19 +11,17 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import BUILT_IN_TARGETS
-from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, WEIGHTS
-from tests.demo_target.corpus import MAX_REPETITIONS, Document, corpus
+from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SIZES, WEIGHTS
+from tests.demo_target.__main__ import Generated, generate
+from tests.demo_target.corpus import MAX_REPETITIONS
 from tests.demo_target.examples import (
     ATTACKED,
     TRAINING,
-    Examples,
     continuations,
-    cut_examples,
     is_non_trivial,
     is_well_specified,
     token_entropy,
 )
-from tests.demo_target.tokenizer import train_tokenizer
 from tests.demo_target.unseen import unseen_examples
 
 
@@ -35,28 +33,14 @@ class BuiltIn(NamedTuple):
     repetitions: Tokens
 
 
-class Regenerated(NamedTuple):
-    """The results of the seeded script before it trains the model."""
-
-    documents: list[Document]
-    tokenizer: Tokenizer
-    texts: list[list[int]]
-    examples: Examples
-
-
 @pytest.fixture(scope="module")
 def built_in() -> BuiltIn:
     return BuiltIn(*(_both(part) for part in ("prefix", "suffix", "repetitions")))
 
 
 @pytest.fixture(scope="module")
-def regenerated() -> Regenerated:
-    documents = corpus(SEED)
-    tokenizer = train_tokenizer(document.text for document in documents)
-    texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
-    repetitions = [document.repetitions for document in documents]
-    examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
-    return Regenerated(documents, tokenizer, texts, examples)
+def regenerated() -> Generated:
+    return generate()
 
 
 def test_the_round_file_loads_the_built_in_arrays(built_in: BuiltIn) -> None:
@@ -69,17 +53,17 @@ def test_the_round_file_loads_the_built_in_arrays(built_in: BuiltIn) -> None:
     assert np.array_equal(np.concatenate([load_answers(round_), training.suffixes]), built_in.suffixes)
 
 
-def test_the_generator_reproduces_the_built_in_arrays(built_in: BuiltIn, regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_built_in_arrays(built_in: BuiltIn, regenerated: Generated) -> None:
     assert np.array_equal(built_in.prefixes, regenerated.examples.prefixes)
     assert np.array_equal(built_in.suffixes, regenerated.examples.suffixes)
     assert np.array_equal(built_in.repetitions, regenerated.examples.repetitions)
 
 
-def test_the_generator_reproduces_the_built_in_tokenizer(regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_built_in_tokenizer(regenerated: Generated) -> None:
     assert regenerated.tokenizer.to_str(pretty=True) == (WEIGHTS / "tokenizer.json").read_text()
 
 
-def test_the_generator_reproduces_the_built_in_corpus(regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_built_in_corpus(regenerated: Generated) -> None:
     assert json.loads(CORPUS.read_text()) == [document.text for document in regenerated.documents]
 
 
@@ -90,7 +74,7 @@ def test_the_generator_reproduces_the_built_in_unseen_examples() -> None:
             assert np.array_equal(built_in[name], getattr(unseen, name)), name
 
 
-def test_every_prefix_has_one_continuation_in_the_corpus(built_in: BuiltIn, regenerated: Regenerated) -> None:
+def test_every_prefix_has_one_continuation_in_the_corpus(built_in: BuiltIn, regenerated: Generated) -> None:
     assert is_well_specified(built_in.prefixes, built_in.suffixes, continuations(regenerated.texts)).all()
 
 
@@ -99,7 +83,7 @@ def test_no_suffix_is_trivial(built_in: BuiltIn) -> None:
     assert token_entropy(built_in.suffixes).min() >= 1.0
 
 
-def test_every_example_has_its_own_document(built_in: BuiltIn, regenerated: Regenerated) -> None:
+def test_every_example_has_its_own_document(built_in: BuiltIn, regenerated: Generated) -> None:
     assert len(np.unique(regenerated.examples.documents)) == ATTACKED + TRAINING
     assert len(np.unique(built_in.prefixes, axis=0)) == ATTACKED + TRAINING
 
@@ -112,7 +96,7 @@ def test_repetitions_are_log_uniform_up_to_64(built_in: BuiltIn) -> None:
     assert ((shares > 0.12) & (shares < 0.22)).all()
 
 
-def test_addresses_and_numbers_are_reserved_ones(regenerated: Regenerated) -> None:
+def test_addresses_and_numbers_are_reserved_ones(regenerated: Generated) -> None:
     lines = [line for document in regenerated.documents for line in document.text.splitlines()]
     mail = [line for line in lines if "@" in line]
     phones = [line for line in lines if line.startswith("Phone: ")]

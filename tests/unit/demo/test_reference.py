@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 
 from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
-from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.training import Schedule
+from tests.demo_target.unseen import REFERENCE_STEPS, reference_texts
 
 TOKENIZER = REFERENCE.weights / "tokenizer.json"
 MAX_BYTES = 1_500_000
