@@ -72,8 +72,7 @@ def measure_near(
         prefixes, suffixes = (part[batch.items] for part in pairs)
         tokens, characters = near_probabilities(context.target(model), prefixes, suffixes, policy, params, tokenizer)
         text, sequence = (part[batch.items] for part in keys)
-        of_model = np.full(len(text), model)
-        context.emit(NEAR.name, model=of_model, text=text, sequence=sequence, tokens=tokens, characters=characters)
+        context.emit(NEAR.name, model=model, text=text, sequence=sequence, tokens=tokens, characters=characters)
 
 
 def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:

@@ -116,7 +116,7 @@ class AuditContext(ABC):
 
     @abstractmethod
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
-        """Emit rows of a declared table, with all of its columns, in the open batch."""
+        """Emit rows of a declared table, with all its columns, in the open batch. A single number fills its column."""
 
     @abstractmethod
     def rows(self, table: str) -> Rows:

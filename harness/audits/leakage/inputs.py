@@ -65,31 +65,28 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
     if isinstance(source, Round):
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
-        name, path, ending = source.path.name, source.path, source.path.suffix.lower()
+        name, path = source.path.name, source.path
         require_file(path, or_folder=True)
-        if path.is_dir() or ending not in (".npz", ".npy"):
+        ending = "" if path.is_dir() else path.suffix.lower()
+        if ending == ".npz":
+            prefixes, suffixes = _archive_pairs(path)
+        elif ending == ".npy":
+            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
+        else:
             tokenizer.require_first()
             prefixes, suffixes, numbers, names = _text_pairs(source, tokenizer, size, notes)
-        elif ending == ".npz":
-            prefixes, suffixes = _archive_pairs(path)
-        else:
-            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    rows = chosen if numbers is None else numbers[chosen]
-    all_notes = [
-        *notes.sentences,
-        *tokenizer.notes((prefixes[chosen], suffixes[chosen])),
-        *first_token_notes(models, prefixes[chosen]),
-    ]
+    sample = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
+    source_rows, prefixes, suffixes = len(names) or len(prefixes), prefixes[sample], suffixes[sample]
+    rows = sample if numbers is None else numbers[sample]
     return Pairs(
-        prefixes[chosen].astype(np.int64),
-        suffixes[chosen].astype(np.int64),
+        prefixes.astype(np.int64),
+        suffixes.astype(np.int64),
         tokenizer.content,
-        all_notes,
+        [*notes.sentences, *tokenizer.notes((prefixes, suffixes)), *first_token_notes(models, prefixes)],
         rows,
         [names[row] for row in rows] if names else [],
-        source_rows=len(names) or len(prefixes),
+        source_rows=source_rows,
     )
 
 
@@ -117,9 +114,9 @@ def _fitted(
     name: str, prefixes: Tokens, suffixes: Tokens, models: Sequence[Model], size: PairSize
 ) -> tuple[Tokens, Tokens]:
     """Return prefixes and suffixes cut to size. Raises HarnessError if they do not fit a model."""
-    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
-        if wanted is not None and wanted > tokens.shape[1]:
-            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
+    for part, length, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if length is not None and length > tokens.shape[1]:
+            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {length}. Set --{part}-tokens.")
     prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
     suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
     if not len(prefixes):

@@ -4,11 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property, partial
+from itertools import combinations, product
 
 import numpy as np
 
-from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, PairTexts
 from harness.audits.leakage.rows import (
     CLASSES,
     MAX_MATCHES,
@@ -26,7 +27,6 @@ from harness.audits.probabilities import (
     DISCOVERABLE,
     RANDOM_SCHEMES,
     SCHEMES,
-    DataSet,
     Scheme,
     discoverable_rows,
     expected_queries_to_exceed,
@@ -37,7 +37,6 @@ from harness.audits.probabilities import (
 from harness.audits.report import clustered_shares, share_of
 from harness.core.arrays import Ints
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
-from harness.core.rows import Rows
 
 MEAN_ESP = Measure(
     "mean_esp",
@@ -173,22 +172,27 @@ class LeakageResults:
     names: Sequence[str]
     """The names of the models."""
     measurements: Measurements
-    measured: MeasureTable
+    measures: MeasureTable
     """All measured values. A scheme is a case, a prefix length a side."""
     is_complete: bool
     matches: Mapping[Scheme, Sequence[Match]]
     """The likeliest matches of each number of substitutions under each random scheme."""
     trends: Sequence[Trend]
 
+    @cached_property
+    def texts(self) -> PairTexts:
+        """The texts of the pairs."""
+        return PairTexts(self.pairs)
+
+    @property
+    def settings(self) -> Sequence[Setting]:
+        """The settings with rows, ordered by model size and prefix length."""
+        return self.measurements.settings
+
     @property
     def reference(self) -> Setting:
         """The largest model with whole prefixes."""
-        return self.measurements.settings[-1]
-
-    @property
-    def data_set(self) -> DataSet:
-        """The probabilities of the reference."""
-        return self.reference.data_set(self.names[self.reference.model], self.params)
+        return self.settings[-1]
 
     @property
     def where(self) -> str:
@@ -201,13 +205,18 @@ class LeakageResults:
         return {"model": self.names[self.reference.model], "side": self.reference.side}
 
     @property
+    def unmeasured(self) -> int:
+        """The largest number of sequences in a setting that no scheme could measure."""
+        return max(setting.unmeasured for setting in self.settings)
+
+    @property
     def suffix_length(self) -> int:
         """Tokens of a suffix."""
         return int(self.pairs.suffixes.shape[1])
 
     def value(self, measure: Measure, scheme: Scheme, at: float | None = None) -> Estimate:
         """Return a value of the reference under a scheme."""
-        return self.measured.get(measure, **self.of_reference, case=self.params.label(scheme), at=at)
+        return self.measures.get(measure, **self.of_reference, case=self.params.label(scheme), at=at)
 
 
 def leakage_results(
@@ -229,26 +238,17 @@ def leakage_results(
     matches = _likeliest_matches(measurements, pairs)
     trends = read_trends(measurements, params.random_schemes)
     model = names[reference.model]
-    rows = [
-        *(
-            row
-            for setting in measurements.settings
-            for row in _setting_rows(setting, params, names[setting.model], has_details=setting is reference)
-        ),
-        *inexact_rows(measurements, params, model),
-        *near,
-        *(
-            row
-            for scheme, likeliest in matches.items()
-            for row in _wrong_rows(likeliest, pairs.suffixes.shape[1], model, params.label(scheme))
-        ),
-        *(row for trend in trends for row in _trend_rows(trend, params, pairs, model)),
-    ]
-    measured = {
-        (part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings
-    }
+    rows: list[MeasureRow] = []
+    for setting in measurements.settings:
+        rows += _setting_rows(setting, params, names[setting.model], has_details=setting is reference)
+    rows += [*inexact_rows(measurements, params, model), *near]
+    for scheme, likeliest in matches.items():
+        rows += _wrong_rows(likeliest, pairs.suffixes.shape[1], model, params.label(scheme))
+    for trend in trends:
+        rows += _trend_rows(trend, params, pairs, model)
+    sizes = {(part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings}
     is_complete = (
-        all(measured.get((number, length), 0) == len(pairs) for number in range(len(names)) for length in lengths)
+        all(sizes.get((number, length), 0) == len(pairs) for number in range(len(names)) for length in lengths)
         and _count_inexact(measurements, params) == len(names) * params.inexact_sequences(pairs)
         and count_near(MeasureTable(near)) == len(names) * min(params.near, len(pairs))
     )
@@ -273,36 +273,31 @@ def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
 
 def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_details: bool) -> Iterator[MeasureRow]:
     """Yield the extraction rate and the share above 1/1000 under each scheme, or with details all that is measured."""
-    side = setting.side
     for scheme in params.schemes:
-        case, logs = params.label(scheme), setting.measured(scheme)
-        yield MeasureRow(MEAN_ESP, Estimate(extraction_rate(logs), of=len(logs)), model, side, case)
-        for number in _SHARES_OVER if has_details else (1_000,):
-            over = share_of(int((logs > -np.log(number)).sum()), len(logs))
-            yield MeasureRow(OVER, over, model, side, case, number)
+        row = partial(MeasureRow, model=model, side=setting.side, case=params.label(scheme))
+        logs = setting.known_log_esps(scheme)
+        number = len(logs)
+        yield row(MEAN_ESP, Estimate(extraction_rate(logs), of=number))
+        for queries in _SHARES_OVER if has_details else (1_000,):
+            yield row(OVER, share_of(int((logs > -np.log(queries)).sum()), number), at=queries)
         if not has_details:
             continue
-        quantiles = np.quantile(np.exp(logs), _QUANTILES) if len(logs) else np.full(len(_QUANTILES), np.nan)
+        quantiles = np.quantile(np.exp(logs), _QUANTILES) if number else np.full(len(_QUANTILES), np.nan)
         for level, value in zip(_QUANTILES, quantiles.tolist(), strict=True):
-            yield MeasureRow(QUANTILE, Estimate(value, of=len(logs)), model, side, case, level)
+            yield row(QUANTILE, Estimate(value, of=number), at=level)
         if scheme is not Scheme.GREEDY:
             # Both extraction rates are of the same sequences.
-            with_greedy = setting.measured(scheme, Scheme.GREEDY)
-            greedy = extraction_rate(setting.measured(Scheme.GREEDY, scheme))
-            for measure, queries in (
-                (EXCEED, queries_to_exceed(with_greedy, greedy)),
-                (EXPECTED_EXCEED, expected_queries_to_exceed(with_greedy, greedy)),
-            ):
-                yield MeasureRow(measure, Estimate(math.nan if queries is None else queries), model, side, case)
-            factors = underestimate(logs, params.queries)
-            for measure, factor in zip((FACTOR, EXPECTED_FACTOR), factors, strict=True):
-                yield MeasureRow(measure, Estimate(factor), model, side, case, params.queries)
-        yield from discoverable_rows(logs, model, side, case)
+            with_greedy = setting.known_log_esps(scheme, Scheme.GREEDY)
+            greedy = extraction_rate(setting.known_log_esps(Scheme.GREEDY, scheme))
+            yield row(EXCEED, Estimate(queries_to_exceed(with_greedy, greedy)))
+            yield row(EXPECTED_EXCEED, Estimate(expected_queries_to_exceed(with_greedy, greedy)))
+            for measure, factor in zip((FACTOR, EXPECTED_FACTOR), underestimate(logs, params.queries), strict=True):
+                yield row(measure, Estimate(factor), at=params.queries)
+        yield from discoverable_rows(logs, model, setting.side, params.label(scheme))
         means = setting.token_means[scheme].tolist()
         for place, mean in enumerate(means, 1):
-            yield MeasureRow(TOKEN, Estimate(mean, of=len(logs)), model, side, case, place)
-        ratio = means[-1] / means[0] if means[0] > 0 else math.nan
-        yield MeasureRow(LAST_TO_FIRST, Estimate(ratio), model, side, case)
+            yield row(TOKEN, Estimate(mean, of=number), at=place)
+        yield row(LAST_TO_FIRST, Estimate(means[-1] / means[0] if means[0] > 0 else math.nan))
 
 
 def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -> Iterator[MeasureRow]:
@@ -320,46 +315,36 @@ def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -
 def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
     """Yield what was measured of each scheme and number of substitutions for the reference model."""
     reference = measurements.settings[-1]
-    for scheme in SCHEMES:
-        for errors in (1, 2):
-            rows = measurements.inexact.get((reference.model, scheme, errors))
-            if rows is not None:
-                for measure, estimate in _inexact_estimates(scheme, rows, reference).items():
-                    yield MeasureRow(measure, estimate, model, reference.side, params.label(scheme), errors)
-
-
-def _inexact_estimates(scheme: Scheme, rows: Rows, reference: Setting) -> dict[Measure, Estimate]:
-    log_esps = reference.log_esp(scheme, rows["sequence"])
-    lowest, bound = rows["probability"], rows["bound"]
-    highest = np.minimum(1, lowest + bound)
-    with np.errstate(divide="ignore"):
-        over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
-    mean = float(lowest.mean())
-    return {
-        ISP: Estimate(mean, mean, float(highest.mean()), len(log_esps)),
-        ISP_ESP: Estimate(extraction_rate(log_esps)),
-        ISP_EXACT: Estimate(int((bound == 0).sum())),
-        ISP_OVER: share_of(int(over.sum()), len(log_esps)),
-        ISP_OVER_MOST: Estimate(float(over_most.mean())),
-    }
+    for scheme, errors in product(SCHEMES, (1, 2)):
+        rows = measurements.inexact.get((reference.model, scheme, errors))
+        if rows is None:
+            continue
+        row = partial(MeasureRow, model=model, side=reference.side, case=params.label(scheme), at=errors)
+        log_esps = reference.log_esp(scheme, rows["sequence"])
+        lowest, bound = rows["probability"], rows["bound"]
+        highest = np.minimum(1, lowest + bound)
+        with np.errstate(divide="ignore"):
+            over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
+        mean = float(lowest.mean())
+        yield row(ISP, Estimate(mean, mean, float(highest.mean()), len(log_esps)))
+        yield row(ISP_ESP, Estimate(extraction_rate(log_esps)))
+        yield row(ISP_EXACT, Estimate(int((bound == 0).sum())))
+        yield row(ISP_OVER, share_of(int(over.sum()), len(log_esps)))
+        yield row(ISP_OVER_MOST, Estimate(float(over_most.mean())))
 
 
 def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme, list[Match]]:
     """Return the likeliest inexact suffixes of the reference model under each random scheme, likeliest first."""
-    rows, reference = measurements.matches, measurements.settings[-1]
-    model, scheme_of, sequence = (np.asarray(rows[name], np.int64) for name in ("model", "scheme", "sequence"))
-    logprob = np.asarray(rows["logprob"], np.float64)
+    reference, rows = measurements.settings[-1], measurements.matches
+    model, schemes = np.asarray(rows["model"]), np.asarray(rows["scheme"])
     matches: dict[Scheme, list[Match]] = {}
     for scheme in RANDOM_SCHEMES:
-        places = np.flatnonzero((model == reference.model) & (scheme_of == SCHEMES.index(scheme)))
-        if not len(places):
-            continue
-        tokens = np.asarray(rows["tokens"])[places].astype(np.int64)
-        matches[scheme] = []
-        for place in likeliest_matches({name: np.asarray(column)[places] for name, column in rows.items()}):
-            row = int(sequence[places[place]])
-            wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
-            probability = float(np.exp(logprob[places[place]]))
-            esp = float(np.exp(reference.log_esp(scheme, np.array(row))))
-            matches[scheme].append(Match(scheme, row, tokens[place], wrong, probability, esp))
+        places = np.flatnonzero((model == reference.model) & (schemes == SCHEMES.index(scheme)))
+        part = {name: np.asarray(column)[places] for name, column in rows.items()}
+        for place in likeliest_matches(part):
+            sequence, tokens = int(part["sequence"][place]), part["tokens"][place].astype(np.int64)
+            wrong = np.flatnonzero(tokens != pairs.suffixes[sequence])
+            probability = float(np.exp(part["logprob"][place]))
+            esp = float(np.exp(reference.log_esp(scheme, np.array(sequence))))
+            matches.setdefault(scheme, []).append(Match(scheme, sequence, tokens, wrong, probability, esp))
     return matches

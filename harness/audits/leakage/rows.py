@@ -62,7 +62,7 @@ class Setting:
         """Return the log ESP of some of the sequences, [m], under a scheme."""
         return self.logs[scheme][np.searchsorted(self.sequences, sequences)]
 
-    def measured(self, scheme: Scheme, *common: Scheme) -> Floats:
+    def known_log_esps(self, scheme: Scheme, *common: Scheme) -> Floats:
         """Return the log ESP under a scheme of the sequences that it and the `common` ones measured, [at most n]."""
         is_known = ~np.isnan([self.logs[name] for name in (scheme, *common)]).any(axis=0)
         return self.logs[scheme][is_known]
@@ -70,7 +70,7 @@ class Setting:
     def data_set(self, model: str, params: LeakageParams) -> DataSet:
         """Return the results as a data set, named by the model and the prefixes."""
         labels = {scheme: params.label(scheme) for scheme in params.schemes}
-        return DataSet(f"{model}, {self.side}", labels, {scheme: self.measured(scheme) for scheme in labels})
+        return DataSet(f"{model}, {self.side}", labels, {scheme: self.known_log_esps(scheme) for scheme in labels})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.likelihoods import Likelihoods
@@ -12,7 +11,7 @@ from harness.audits.stage import Stage
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.policy import Policy
-from harness.core.rows import Kind, Rows, Table, table
+from harness.core.rows import Kind, Rows, table
 
 MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
 TOKENS = table(
@@ -51,7 +50,7 @@ def measure_tokens(
     for sequences, logprobs in source.exact_logprobs(model, stage, list(policies.values())):
         # An endpoint has no parameters to count.
         if sequences[0] == 0 and source.is_local:
-            emit_rows(context, MODELS, 1, model=model, parameters=context.target(model).model.num_parameters())
+            context.emit(MODELS.name, model=model, parameters=context.target(model).model.num_parameters())
         emit_tokens(context, dict(zip(policies, logprobs, strict=True)), model, length, sequences)
 
 
@@ -61,14 +60,7 @@ def emit_tokens(
     """Emit the log-probabilities of n suffixes, [n, tokens] under each scheme."""
     (first, *_) = logprobs.values()
     columns = {scheme.value: logprobs.get(scheme, np.full(first.shape, np.nan)) for scheme in SCHEMES}
-    emit_rows(context, TOKENS, len(sequences), model=model, prefix_length=length, sequence=sequences, **columns)
-
-
-def emit_rows(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
-    """Emit `rows` rows, if any; a single number fills its column."""
-    if rows:
-        filled = {name: np.full(rows, value) if np.ndim(value) == 0 else value for name, value in columns.items()}
-        context.emit(table.name, **filled)
+    context.emit(TOKENS.name, model=model, prefix_length=length, sequence=sequences, **columns)
 
 
 def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:

@@ -125,7 +125,7 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
     known = tmp_path / "known.txt"
     known.write_text(f"{trained_text(2)}\n\n{unseen_text(1)}", encoding="utf-8")
     params = BookParams(near=0, stride=60, top_k=20)
-    inputs = read_texts([known], None, [TINY], params, field="text")
+    inputs = read_texts([CorpusFiles(known)], None, [TINY], params)
     local = run(BookAudit(params), inputs).run().findings("tiny")
     with serve(model.answer) as served:
         remote = run(BookAudit(probed(params, served, top_k=20)), inputs).run().findings("demo-tiny")

@@ -14,7 +14,7 @@ from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs, stored_data_set
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder
+from harness.audits.leakage.pairs import LeakageParams, Pairs, PairTexts
 from harness.audits.leakage.results import EASIER, EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER, WRONG
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
@@ -138,8 +138,7 @@ def test_the_likeliest_sequences_are_listed_with_record_and_text(swept, findings
     for table in (shown, every):
         numbers = np.array(table.columns["sequence"]) - 1
         assert table.columns["record"] == [int(row) + 1 for row in pairs.rows[numbers]]
-        decoder = TokenDecoder(pairs.tokenizer)
-        assert table.columns["suffix"] == [decoder.text(pairs.suffixes[number]) for number in numbers]
+        assert table.columns["suffix"] == [PairTexts(pairs).suffix(number) for number in numbers]
     redacted = redact_findings(findings)
     (hidden,) = [table for table in redacted.tables if table.name == "likeliest"]
     assert not set(hidden.columns["suffix"]) & set(shown.columns["suffix"])

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,7 +21,7 @@ from harness.audits.leakage.inputs import (
     read_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
+from harness.audits.leakage.pairs import LeakageParams, Pairs, PairTexts, entity_pairs, token_at
 from harness.audits.options import Reading
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
@@ -299,11 +300,11 @@ def test_a_cut_within_a_token_is_no_pair(tokenizer):
 
 
 def test_tokens_decode_to_pieces_or_numbers(tokenizer):
-    content = (WEIGHTS / "tokenizer.json").read_text()
-    ids = tokenizer.encode("Zolrish – naïve").ids
-    pieces = TokenDecoder(content).pieces(ids)
+    ids = np.array(tokenizer.encode("Zolrish – naïve").ids)
+    pairs = Pairs(ids[None], ids[None], (WEIGHTS / "tokenizer.json").read_text())
+    pieces = PairTexts(pairs).pieces(ids)
     assert "".join(pieces) == "Zolrish – naïve" and len(pieces) == len(ids) and "\ufffd" not in "".join(pieces)
-    assert TokenDecoder(None).pieces([3, 5]) == ["3 ", "5 "]
+    assert PairTexts(replace(pairs, tokenizer=None)).pieces(ids[:2]) == [f"{ids[0]} ", f"{ids[1]} "]
 
 
 def reading_of(subject: LeakageSubject, *lengths: int) -> Reading:
