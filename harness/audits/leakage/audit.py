@@ -3,8 +3,8 @@
 import numpy as np
 
 from harness.audits.leakage.findings import leakage_findings
+from harness.audits.leakage.measures import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, entity_pairs
-from harness.audits.leakage.results import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,

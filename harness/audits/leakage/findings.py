@@ -6,28 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.audits.leakage import measures
 from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs
-from harness.audits.leakage.results import (
-    EASIER,
-    EXCEED,
-    EXPECTED_EXCEED,
-    EXPECTED_FACTOR,
-    FACTOR,
-    ISP,
-    ISP_ESP,
-    ISP_EXACT,
-    ISP_OVER,
-    ISP_OVER_MOST,
-    LAST_TO_FIRST,
-    MEAN_ESP,
-    OVER,
-    QUANTILE,
-    TOKEN,
-    TRENDS,
-    WRONG,
-    LeakageResults,
-    leakage_results,
-)
+from harness.audits.leakage.results import LeakageResults, leakage_results
 from harness.audits.leakage.rows import MAX_MATCHES, Trend, read_measurements
 from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS, near_rows
 from harness.audits.probabilities import DISCOVERABLE_SECTIONS, DataSet, Scheme, leak_chart
@@ -69,47 +50,47 @@ _OF_REFERENCE = (
         wide_table,
         "schemes",
         "Leakage by decoding scheme, {where}",
-        MEAN_ESP,
-        (QUANTILE, 0.5),
-        (OVER, 1_000),
-        *(EXCEED, EXPECTED_EXCEED, FACTOR, EXPECTED_FACTOR, LAST_TO_FIRST),
+        measures.MEAN_ESP,
+        (measures.QUANTILE, 0.5),
+        (measures.OVER, 1_000),
+        *(measures.EXCEED, measures.EXPECTED_EXCEED, measures.FACTOR, measures.EXPECTED_FACTOR, measures.LAST_TO_FIRST),
         by={"scheme": "case"},
-        intervals=(OVER,),
+        intervals=(measures.OVER,),
         number="sequences",
     ),
     section(
         lines_of,
         "token-probability",
         "Mean probability of each suffix token, {where}",
-        TOKEN,
+        measures.TOKEN,
         x_label="position in the suffix",
         y_label="mean probability",
         series="case",
     ),
 )
-_OF_SETTINGS = grouped("settings", "Leakage by model and prefix length", (OVER, 1_000), MEAN_ESP)
+_OF_SETTINGS = grouped("settings", "Leakage by model and prefix length", (measures.OVER, 1_000), measures.MEAN_ESP)
 _OF_ALL = (
     section(
         wide_table,
         "easier",
         "Sequences with a larger ESP in another setting than the largest model with whole prefixes",
-        *EASIER.values(),
+        *measures.EASIER.values(),
         by={"scheme": "case"},
-        intervals=tuple(EASIER.values()),
+        intervals=tuple(measures.EASIER.values()),
     ),
     section(
         wide_table,
         "inexact",
         "Suffixes with exactly n tokens substituted",
-        *(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST),
+        *(measures.ISP_EXACT, measures.ISP_ESP, measures.ISP, measures.ISP_OVER, measures.ISP_OVER_MOST),
         by={"scheme": "case", "n": "at"},
-        intervals=(ISP, ISP_OVER),
+        intervals=(measures.ISP, measures.ISP_OVER),
     ),
     section(
         bars_of,
         "inexact-over-exact",
-        "Sequences with n-ISP > ESP",
-        ISP_OVER,
+        "Sequences with n-measures.ISP > ESP",
+        measures.ISP_OVER,
         y_label="share of sequences",
         label="case",
         group="at",
@@ -118,7 +99,7 @@ _OF_ALL = (
         case_table,
         "wrong-positions",
         f"Wrong positions in the {MAX_MATCHES} likeliest partial matches with n tokens substituted",
-        WRONG,
+        measures.WRONG,
         by={"substituted": "at", "wrong positions": "side"},
     ),
     *NEAR_SECTIONS,
@@ -172,15 +153,15 @@ def leakage_findings(
 
 def _conclusion(results: LeakageResults) -> Conclusion:
     """Return the conclusion for the largest model with whole prefixes."""
-    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    label, top_k = results.params.label(Scheme.TOP_K), results.value(measures.MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
-    largest = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
-    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
+    largest = np.nanmax([results.value(measures.MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
+    greedy, over = results.value(measures.MEAN_ESP, Scheme.GREEDY), results.value(measures.OVER, Scheme.TOP_K, 1_000)
     whole = pluralize(len(results.pairs), "sequence")
     so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
     name = results.names[results.reference.model]
-    (exceed,) = results.measures.select(EXCEED, **results.of_reference, case=label)
+    (exceed,) = results.measures.select(measures.EXCEED, **results.of_reference, case=label)
     return Conclusion(
         QUESTION,
         f"{format_percent(top_k.value)} in one query",
@@ -194,7 +175,7 @@ def _conclusion(results: LeakageResults) -> Conclusion:
             KeyFigure("returned by greedy decoding", format_score(greedy.value), f"of {greedy.of:,} sequences"),
             KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
             key_figure(exceed, f"per sequence, {label}"),
-            *map(key_figure, results.measures.select(*EASIER.values(), case=label)),
+            *map(key_figure, results.measures.select(*measures.EASIER.values(), case=label)),
         ),
     )
 
@@ -223,7 +204,7 @@ def _parts(results: LeakageResults) -> Iterator[Section | FoundTable | Chart]:
 
 def _trend_parts(results: LeakageResults, trend: Trend) -> Iterator[Section | FoundTable]:
     """Yield the classes of a trend, and the sequences whose ESP under top-k most exceeds that of the reference."""
-    name, measure = f"trends-over-{trend.over.replace(' ', '-')}", TRENDS[trend.over]
+    name, measure = f"trends-over-{trend.over.replace(' ', '-')}", measures.TRENDS[trend.over]
     title = f"ESP over {len(trend.settings)} {trend.over}, shares of {len(trend.sequences):,} sequences"
     yield section(case_table, name, title, measure, by={"trend": "side"})
     yield section(bars_of, name, title, measure, y_label="share of sequences", label="side", group="case")
@@ -242,7 +223,7 @@ def _trend_parts(results: LeakageResults, trend: Trend) -> Iterator[Section | Fo
         for place, sequence in zip(places, trend.sequences[places].tolist(), strict=True)
     ]
     if rows:
-        easier = EASIER[trend.over]
+        easier = measures.EASIER[trend.over]
         title = f"Sequences that are {easier.title}: the largest differences under {results.params.label(Scheme.TOP_K)}"
         yield table_of(easier.name.replace("_", "-"), title, rows, text_columns=_TEXTS)
 
@@ -329,14 +310,14 @@ def _sentences(results: LeakageResults) -> Iterator[str]:
     if results.unmeasured:
         yield f"Left out {pluralize(results.unmeasured, 'sequence')} that could not be measured through the endpoint."
     for scheme in params.schemes:
-        measured = results.value(MEAN_ESP, scheme).of
+        measured = results.value(measures.MEAN_ESP, scheme).of
         if missing := number - measured:
             yield (
                 f"{params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} more, the "
                 "tokens that the endpoint returned do not settle which are the likeliest."
             )
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
-        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
+        yield f"The n-measures.ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
     source = LeakageParams()
     yield (
         f"Schemes: {', '.join(map(params.label, params.schemes))}. The source uses {source.label(Scheme.TEMPERATURE)}, "

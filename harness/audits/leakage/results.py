@@ -9,12 +9,10 @@ from itertools import combinations, product
 
 import numpy as np
 
+from harness.audits.leakage import measures
 from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, PairTexts
 from harness.audits.leakage.rows import (
     CLASSES,
-    MAX_MATCHES,
-    MODEL_SIZES,
-    PREFIX_LENGTHS,
     Measurements,
     Setting,
     Trend,
@@ -22,9 +20,8 @@ from harness.audits.leakage.rows import (
     read_trends,
     source_classes,
 )
-from harness.audits.near_results import NEAR_MEASURES, count_near
+from harness.audits.near_results import count_near
 from harness.audits.probabilities import (
-    DISCOVERABLE,
     RANDOM_SCHEMES,
     SCHEMES,
     Scheme,
@@ -36,115 +33,8 @@ from harness.audits.probabilities import (
 )
 from harness.audits.report import clustered_shares, share_of
 from harness.core.arrays import Ints
-from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 
-MEAN_ESP = Measure(
-    "mean_esp",
-    "mean ESP",
-    "the extraction rate: the share of sequences that one query each is expected to return. ESP is the probability "
-    "that a query returns the suffix exactly",
-)
-QUANTILE = Measure("esp_quantile", "ESP", "a quantile of the ESP", at="quantile {}", at_name="level of the quantile")
-OVER = Measure(
-    "esp_over", "ESP > 1/{at}", "the share of sequences with ESP > 1/X", at_name="X, the queries per sequence"
-)
-EXCEED = Measure(
-    "queries_to_exceed_greedy",
-    "queries to exceed greedy",
-    "queries X after which more sequences have ESP > 1/X than greedy decoding returns; null beyond 10⁶",
-    unit=Unit.NUMBER,
-)
-EXPECTED_EXCEED = Measure(
-    "expected_queries_to_exceed_greedy",
-    "expected queries",
-    "queries that are expected to return more sequences than greedy decoding; null beyond 10⁶",
-    unit=Unit.NUMBER,
-)
-FACTOR = Measure(
-    "underestimate",
-    "factor at {at} queries",
-    "the share of sequences with ESP > 1/X divided by the extraction rate",
-    unit=Unit.NUMBER,
-    at_name="X, the queries per sequence",
-)
-EXPECTED_FACTOR = Measure(
-    "expected_underestimate",
-    "expected factor at {at} queries",
-    "the share of sequences that X queries are expected to return, divided by the extraction rate",
-    unit=Unit.NUMBER,
-    at_name="X, the queries per sequence",
-)
-TOKEN = Measure(
-    "token_probability",
-    "token probability",
-    "the mean probability of a suffix token",
-    at="position {}",
-    at_name="position in the suffix",
-)
-LAST_TO_FIRST = Measure(
-    "last_to_first", "last / first", "the last token's mean probability divided by the first one's", unit=Unit.NUMBER
-)
-ISP = Measure(
-    "isp",
-    "n-ISP",
-    "the mean probability that a query returns the suffix with exactly n tokens substituted; low and high are bounds",
-    at="n = {}",
-    at_name="n, the substituted tokens",
-)
-ISP_ESP = Measure("esp_of_isp", "mean ESP", "the mean ESP of the sequences whose n-ISP is measured", at_name="n")
-ISP_EXACT = Measure("isp_exact", "exact", "sequences whose n-ISP is exact", unit=Unit.NUMBER, at_name="n")
-ISP_OVER = Measure("isp_over_esp", "ISP > ESP", "the share of sequences with n-ISP > ESP", at="n = {}", at_name="n")
-ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by the upper bounds", at_name="n")
-WRONG = Measure(
-    "wrong_positions",
-    "matches",
-    f"those of the {MAX_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
-    "`side`; fewer if the search found fewer matches of at least `--least`",
-    unit=Unit.NUMBER,
-    at="n = {}",
-    at_name="n, the substituted tokens",
-)
-EASIER = {
-    MODEL_SIZES: Measure(
-        "easier_with_smaller_model",
-        "easier with a smaller model",
-        "the share of sequences with a larger ESP under some smaller model than under the largest one",
-    ),
-    PREFIX_LENGTHS: Measure(
-        "easier_with_shorter_prefix",
-        "easier with a shorter prefix",
-        "the share of sequences with a larger ESP after some shorter prefix than after the whole one",
-    ),
-}
-TRENDS = {
-    over: Measure(
-        f"trend_over_{over.replace(' ', '_')}",
-        "class of the source",
-        f"the share of sequences in one of the source's classes of changes over {over}, which overlap",
-    )
-    for over in (MODEL_SIZES, PREFIX_LENGTHS)
-}
-MEASURES = (
-    MEAN_ESP,
-    QUANTILE,
-    OVER,
-    EXCEED,
-    EXPECTED_EXCEED,
-    FACTOR,
-    EXPECTED_FACTOR,
-    *DISCOVERABLE.values(),
-    TOKEN,
-    LAST_TO_FIRST,
-    ISP,
-    ISP_ESP,
-    ISP_EXACT,
-    ISP_OVER,
-    ISP_OVER_MOST,
-    *NEAR_MEASURES,
-    WRONG,
-    *EASIER.values(),
-    *TRENDS.values(),
-)
 _SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 _TOLERANCE = 1e-6
@@ -262,7 +152,7 @@ def _wrong_rows(matches: Sequence[Match], length: int, model: str, case: str) ->
         number = sum(len(match.wrong) == errors for match in matches)
         for places in combinations(range(length), errors):
             side = f"({', '.join(str(place + 1) for place in places)})"
-            yield MeasureRow(WRONG, Estimate(counts[places], of=number), model, side, case, errors)
+            yield MeasureRow(measures.WRONG, Estimate(counts[places], of=number), model, side, case, errors)
 
 
 def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
@@ -277,27 +167,28 @@ def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_de
         row = partial(MeasureRow, model=model, side=setting.side, case=params.label(scheme))
         logs = setting.known_log_esps(scheme)
         number = len(logs)
-        yield row(MEAN_ESP, Estimate(extraction_rate(logs), of=number))
+        yield row(measures.MEAN_ESP, Estimate(extraction_rate(logs), of=number))
         for queries in _SHARES_OVER if has_details else (1_000,):
-            yield row(OVER, share_of(int((logs > -np.log(queries)).sum()), number), at=queries)
+            yield row(measures.OVER, share_of(int((logs > -np.log(queries)).sum()), number), at=queries)
         if not has_details:
             continue
         quantiles = np.quantile(np.exp(logs), _QUANTILES) if number else np.full(len(_QUANTILES), np.nan)
         for level, value in zip(_QUANTILES, quantiles.tolist(), strict=True):
-            yield row(QUANTILE, Estimate(value, of=number), at=level)
+            yield row(measures.QUANTILE, Estimate(value, of=number), at=level)
         if scheme is not Scheme.GREEDY:
             # Both extraction rates are of the same sequences.
             with_greedy = setting.known_log_esps(scheme, Scheme.GREEDY)
             greedy = extraction_rate(setting.known_log_esps(Scheme.GREEDY, scheme))
-            yield row(EXCEED, Estimate(queries_to_exceed(with_greedy, greedy)))
-            yield row(EXPECTED_EXCEED, Estimate(expected_queries_to_exceed(with_greedy, greedy)))
-            for measure, factor in zip((FACTOR, EXPECTED_FACTOR), underestimate(logs, params.queries), strict=True):
-                yield row(measure, Estimate(factor), at=params.queries)
+            yield row(measures.EXCEED, Estimate(queries_to_exceed(with_greedy, greedy)))
+            yield row(measures.EXPECTED_EXCEED, Estimate(expected_queries_to_exceed(with_greedy, greedy)))
+            by_threshold, expected = underestimate(logs, params.queries)
+            yield row(measures.FACTOR, Estimate(by_threshold), at=params.queries)
+            yield row(measures.EXPECTED_FACTOR, Estimate(expected), at=params.queries)
         yield from discoverable_rows(logs, model, setting.side, params.label(scheme))
         means = setting.token_means[scheme].tolist()
         for place, mean in enumerate(means, 1):
-            yield row(TOKEN, Estimate(mean, of=number), at=place)
-        yield row(LAST_TO_FIRST, Estimate(means[-1] / means[0] if means[0] > 0 else math.nan))
+            yield row(measures.TOKEN, Estimate(mean, of=number), at=place)
+        yield row(measures.LAST_TO_FIRST, Estimate(means[-1] / means[0] if means[0] > 0 else math.nan))
 
 
 def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -> Iterator[MeasureRow]:
@@ -305,7 +196,7 @@ def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -
     is_counted = np.concatenate(
         [[*source_classes(logs), trend.is_easier(scheme)] for scheme, logs in trend.logs.items()]
     )
-    sides = [(TRENDS[trend.over], name) for name in CLASSES] + [(EASIER[trend.over], "")]
+    sides = [(measures.TRENDS[trend.over], name) for name in CLASSES] + [(measures.EASIER[trend.over], "")]
     shares = iter(clustered_shares(is_counted, pairs.clusters(trend.sequences)))
     for scheme in trend.logs:
         for measure, side in sides:
@@ -326,11 +217,11 @@ def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) 
         with np.errstate(divide="ignore"):
             over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
         mean = float(lowest.mean())
-        yield row(ISP, Estimate(mean, mean, float(highest.mean()), len(log_esps)))
-        yield row(ISP_ESP, Estimate(extraction_rate(log_esps)))
-        yield row(ISP_EXACT, Estimate(int((bound == 0).sum())))
-        yield row(ISP_OVER, share_of(int(over.sum()), len(log_esps)))
-        yield row(ISP_OVER_MOST, Estimate(float(over_most.mean())))
+        yield row(measures.ISP, Estimate(mean, mean, float(highest.mean()), len(log_esps)))
+        yield row(measures.ISP_ESP, Estimate(extraction_rate(log_esps)))
+        yield row(measures.ISP_EXACT, Estimate(int((bound == 0).sum())))
+        yield row(measures.ISP_OVER, share_of(int(over.sum()), len(log_esps)))
+        yield row(measures.ISP_OVER_MOST, Estimate(float(over_most.mean())))
 
 
 def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme, list[Match]]:

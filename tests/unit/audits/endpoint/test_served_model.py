@@ -22,8 +22,8 @@ from harness.audits.endpoint.probe import Probe
 from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, read_pairs
+from harness.audits.leakage.measures import MEAN_ESP
 from harness.audits.leakage.pairs import LeakageParams, Pairs
-from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
 from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits import probabilities as p
+from harness.audits.leakage.measures import ISP_OVER, ISP_OVER_MOST
 from harness.audits.leakage.pairs import LeakageParams
-from harness.audits.leakage.results import ISP_OVER, ISP_OVER_MOST, inexact_rows
+from harness.audits.leakage.results import inexact_rows
 from harness.audits.leakage.rows import CLASSES, Measurements, Setting, Trend, likeliest_matches, source_classes
 from harness.audits.probabilities import Scheme
 from harness.audits.report import clustered_shares

@@ -14,8 +14,8 @@ from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs, stored_data_set
+from harness.audits.leakage.measures import EASIER, EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER, WRONG
 from harness.audits.leakage.pairs import LeakageParams, Pairs, PairTexts
-from harness.audits.leakage.results import EASIER, EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER, WRONG
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
 from harness.audits.options import StoredAudit
