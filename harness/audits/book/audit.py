@@ -12,7 +12,7 @@ from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
 from harness.audits.stage import Stage
 from harness.core.arrays import Ints, Tokens
-from harness.core.audit import Audit, AuditContext, RowsOf
+from harness.core.audit import Audit, AuditContext, RowsOf, last_rows
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.tokenizers import Tokenizer
@@ -117,10 +117,8 @@ class BookAudit(Audit[BookParams]):
 
 def _measured_places(context: AuditContext, windows: Windows, number: int, order: Ints) -> Ints:
     """Return the places in `order` of the windows that have rows, [measured]."""
-    rows = context.rows(WINDOWS.name)
-    is_of_model = np.asarray(rows["model"]) == number
-    text, window = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "window"))
-    return np.asarray(np.argsort(order)[np.searchsorted(windows.text, text) + window])
+    rows = last_rows(context.rows(WINDOWS.name), model=number)
+    return np.asarray(np.argsort(order)[np.searchsorted(windows.text, rows["text"]) + rows["window"]])
 
 
 def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:

@@ -16,7 +16,7 @@ from harness.audits.book.inputs import THRESHOLDS
 from harness.audits.near_results import NEAR, NEAR_MEASURES
 from harness.audits.probabilities import DISCOVERABLE, SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.intervals import percentiles, wilson
 from harness.core.measures import NO_ESTIMATE, Estimate, Measure, Unit
 from harness.core.rows import Kind, table
@@ -112,16 +112,12 @@ def read_windows(rows: RowsOf) -> tuple[list[TextWindows], int]:
 
     The second result is the number of windows that an endpoint could not measure.
     """
-    columns = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
-    is_unmeasured = np.asarray(np.isnan([columns[scheme.value] for scheme in SCHEMES]).all(axis=0))
-    order = np.lexsort((columns["window"], columns["text"], columns["model"]))
-    order = order[~is_unmeasured[order]]
-    columns = {name: values[order] for name, values in columns.items()}
-    keys: Ints = np.column_stack([columns["model"], columns["text"]])
+    columns = last_rows(rows(WINDOWS.name), "model", "text", "window")
+    is_unmeasured = np.isnan([columns[scheme.value] for scheme in SCHEMES]).all(axis=0)
+    columns = {name: values[~is_unmeasured] for name, values in columns.items()}
     parts = []
-    for model, text in np.unique(keys, axis=0).tolist():
-        is_in_part = (keys == (model, text)).all(axis=1)
-        part = {name: values[is_in_part] for name, values in columns.items()}
+    for model, text in np.unique(np.column_stack([columns["model"], columns["text"]]), axis=0).tolist():
+        part = last_rows(columns, model=model, text=text)
         logs = {scheme: part[scheme.value] for scheme in SCHEMES}
         parts.append(TextWindows(model, text, part["start"], part["cut"], part["end"], logs))
     return parts, int(is_unmeasured.sum())

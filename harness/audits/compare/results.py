@@ -10,7 +10,7 @@ from harness.audits.compare.inputs import SCHEMES, ComparedPairs, CompareParams
 from harness.audits.leakage.tokens import TOKENS, tokens_by_sequence
 from harness.audits.probabilities import leaked_probability, log_esp
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.intervals import bootstrap_means, percentiles
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.rows import Kind, table
@@ -163,9 +163,8 @@ def compare_results(
 
 def _completions(rows: RowsOf, model: int) -> dict[int, Ints]:
     """Return the greedy completion of each sequence under a target."""
-    columns = rows(COMPLETIONS.name)
-    places = np.flatnonzero(np.asarray(columns["model"]) == model).tolist()
-    return {int(columns["sequence"][place]): columns["tokens"][place].astype(np.int64) for place in places}
+    completions = last_rows(rows(COMPLETIONS.name), model=model)
+    return dict(zip(completions["sequence"].tolist(), completions["tokens"].astype(np.int64), strict=True))
 
 
 def is_predicted(greedy_logprobs: Floats) -> Bools:

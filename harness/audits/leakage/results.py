@@ -33,6 +33,7 @@ from harness.audits.probabilities import (
 )
 from harness.audits.report import clustered_shares, share_of
 from harness.core.arrays import Ints
+from harness.core.audit import last_rows
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 
 _SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
@@ -226,16 +227,14 @@ def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) 
 
 def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme, list[Match]]:
     """Return the likeliest inexact suffixes of the reference model under each random scheme, likeliest first."""
-    reference, rows = measurements.settings[-1], measurements.matches
-    model, schemes = np.asarray(rows["model"]), np.asarray(rows["scheme"])
+    reference = measurements.settings[-1]
     matches: dict[Scheme, list[Match]] = {}
     for scheme in RANDOM_SCHEMES:
-        places = np.flatnonzero((model == reference.model) & (schemes == SCHEMES.index(scheme)))
-        part = {name: np.asarray(column)[places] for name, column in rows.items()}
-        for place in likeliest_matches(part):
-            sequence, tokens = int(part["sequence"][place]), part["tokens"][place].astype(np.int64)
+        rows = last_rows(measurements.matches, model=reference.model, scheme=SCHEMES.index(scheme))
+        for place in likeliest_matches(rows):
+            sequence, tokens = int(rows["sequence"][place]), rows["tokens"][place].astype(np.int64)
             wrong = np.flatnonzero(tokens != pairs.suffixes[sequence])
-            probability = float(np.exp(part["logprob"][place]))
+            probability = float(np.exp(rows["logprob"][place]))
             esp = float(np.exp(reference.log_esp(scheme, np.array(sequence))))
             matches.setdefault(scheme, []).append(Match(scheme, sequence, tokens, wrong, probability, esp))
     return matches

@@ -11,7 +11,7 @@ from harness.audits.leakage.tokens import MODELS, TOKENS
 from harness.audits.near_results import NEAR
 from harness.audits.probabilities import SCHEMES, DataSet, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints, place_among_equals
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.rows import Kind, Rows, table
 
 PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, order=Kind.REAL, tokens=Kind.REALS)
@@ -144,13 +144,10 @@ def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
 def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], Rows]]:
     """Return the rows of each key, which are the columns `names`: the last one of each sequence, by sequence."""
     keys = np.column_stack([np.asarray(rows[name], np.int64) for name in names])
-    groups: list[tuple[tuple[int, ...], Rows]] = []
-    for key in np.unique(keys, axis=0) if len(keys) else []:
-        places = np.flatnonzero((keys == key).all(axis=1))[::-1]
-        _, last = np.unique(np.asarray(rows["sequence"], np.int64)[places], return_index=True)
-        part = {name: np.asarray(values)[places[last]] for name, values in rows.items()}
-        groups.append((tuple(key.tolist()), part))
-    return groups
+    return [
+        (tuple(key), last_rows(rows, "sequence", **dict(zip(names, key, strict=True))))
+        for key in np.unique(keys, axis=0).tolist()
+    ]
 
 
 def source_classes(values: Floats) -> Bools:

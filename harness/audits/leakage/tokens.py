@@ -9,7 +9,7 @@ from harness.audits.likelihoods import Likelihoods
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.audits.stage import Stage
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import AuditContext
+from harness.core.audit import AuditContext, last_rows
 from harness.core.policy import Policy
 from harness.core.rows import Kind, Rows, table
 
@@ -39,13 +39,13 @@ def measure_tokens(
     length: int,
 ) -> None:
     """Measure and emit the suffixes of all pairs under a model, after the last `length` tokens of their prefixes."""
-    rows = context.rows(TOKENS.name)
+    done = last_rows(context.rows(TOKENS.name), model=model, prefix_length=length)["sequence"]
     stage = Stage(
         stage_of_tokens(model, length),
         len(pairs),
         lambda sequences: (pairs.prefixes[sequences, -length:], pairs.suffixes[sequences]),
         size=_SEQUENCES,
-        done=np.asarray(rows["sequence"], np.int64)[rows_of_setting(rows, model, length)],
+        done=done,
     )
     for sequences, logprobs in source.exact_logprobs(model, stage, list(policies.values())):
         # An endpoint has no parameters to count.
@@ -63,17 +63,10 @@ def emit_tokens(
     context.emit(TOKENS.name, model=model, prefix_length=length, sequence=sequences, **columns)
 
 
-def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:
-    """Return the places of the rows of `TOKENS` with this model and prefix length, ascending."""
-    is_setting = (np.asarray(tokens["model"]) == model) & (np.asarray(tokens["prefix_length"]) == prefix_length)
-    return np.flatnonzero(is_setting)
-
-
 def tokens_by_sequence(tokens: Rows, model: int, length: int, schemes: tuple[Scheme, ...]) -> tuple[Ints, Floats]:
     """Return the measured sequences of a setting, [n] ascending, and their log-probabilities, [schemes, n, length].
 
     If a sequence has several rows, the last one counts.
     """
-    places = rows_of_setting(tokens, model, length)[::-1]
-    sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
-    return sequences, np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in schemes])
+    rows = last_rows(tokens, "sequence", model=model, prefix_length=length)
+    return rows["sequence"], np.array([rows[scheme.value] for scheme in schemes])

@@ -26,7 +26,8 @@ from harness.audits.leakage.measures import MEAN_ESP
 from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
-from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents
+from harness.audits.membership.inputs import MembershipParams, read_documents
+from harness.audits.membership.scores import LABELS, Score
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.probabilities import Scheme
 from harness.audits.sources import CorpusFiles

@@ -9,18 +9,9 @@ from tokenizers import Tokenizer
 
 from harness.audits.exact import padded, token_statistics
 from harness.audits.membership.audit import MembershipAudit
-from harness.audits.membership.findings import AUC
-from harness.audits.membership.inputs import (
-    LABELS,
-    MODEL_SCORES,
-    SCORES,
-    Documents,
-    MembershipParams,
-    Score,
-    read_documents,
-    read_scores,
-)
-from harness.audits.membership.scores import min_k_score
+from harness.audits.membership.findings import AUC, read_scores
+from harness.audits.membership.inputs import SCORES, Documents, MembershipParams, read_documents
+from harness.audits.membership.scores import LABELS, MODEL_SCORES, Score, min_k_score
 from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
