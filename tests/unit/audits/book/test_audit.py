@@ -18,7 +18,7 @@ from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from tests.tools.demo_texts import TOKENIZER, trained_text
-from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
+from tests.unit.audits.in_memory import InMemory, plain, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 PARAMS = BookParams(stride=25, near=10)
@@ -104,9 +104,7 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
 
 def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
     fine = BookParams(stride=8, near=6, beams=2)
-    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1)
-    with pytest.raises(Killed):
-        killed.run()
+    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1).run_until_killed()
     partial = killed.findings("tiny")
     assert not partial.figures["is_complete"] and "so far 128 of " in partial.conclusion.evidence
     resumed = killed.resumed().run()
@@ -119,9 +117,7 @@ def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
     params = BookParams(stride=30, near=24, beams=2)
     whole = context(params, texts, TINY, SMALL).run()
     # The last batch is one of near-verbatim windows under the second target.
-    killed = context(params, texts, TINY, SMALL, batches=len(whole._done) - 1)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = context(params, texts, TINY, SMALL, batches=len(whole._done) - 1).run_until_killed()
     partial = killed.findings("tiny", "small")
     assert not partial.figures["is_complete"] and "near-verbatim windows" in partial.conclusion.evidence
     assert plain(killed.resumed().run().findings("tiny", "small")) == plain(whole.findings("tiny", "small"))
@@ -131,9 +127,7 @@ def test_texts_that_are_not_begun_are_missing(tmp_path: Path):
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text(f"{number} {trained_text(2)}", encoding="utf-8")
     params = BookParams(near=0, stride=1000)
-    killed = context(params, (tmp_path, None), TINY, batches=1)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = context(params, (tmp_path, None), TINY, batches=1).run_until_killed()
     found = killed.findings("tiny")
     assert not found.figures["is_complete"] and "so far 128 of 200 windows" in found.conclusion.evidence
 

@@ -67,11 +67,6 @@ def test_the_discoverable_rate():
     assert p.discoverable_rate(logs, 100, 0.9) == pytest.approx(1 / 3)
 
 
-def test_the_grid_runs_from_one_to_a_million():
-    grid = p.query_grid()
-    assert grid[0] == 1 and grid[-1] == 10**6 and (np.diff(grid) > 0).all()
-
-
 def test_a_probability_rounded_above_one_is_one():
     logs = p.log_esp(np.array([[0.0, 4e-6], [1e-6, -1e-6], [0.0, -np.inf]]))
     assert logs.tolist() == [0, 0, -np.inf] and p.extraction_rate(logs) == pytest.approx(2 / 3)
