@@ -318,9 +318,4 @@ def _sentences(results: LeakageResults) -> Iterator[str]:
             )
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
         yield f"The n-measures.ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
-    source = LeakageParams()
-    yield (
-        f"Schemes: {', '.join(map(params.label, params.schemes))}. The source uses {source.label(Scheme.TEMPERATURE)}, "
-        f"{source.label(Scheme.TOP_P)} and, in its Table 1, {source.label(Scheme.TOP_K)}; in its text also top-k 5."
-    )
     yield from results.pairs.notes

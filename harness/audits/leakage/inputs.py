@@ -174,26 +174,30 @@ def _text_pairs(
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
     has_fields = path.is_file() and path.suffix.lower() in RECORD_SUFFIXES
     has_pairs = has_fields and source.field is None and any(records_in(path, path.name, _PAIR_FIELDS, Notes()))
-    cut = _cut_pairs if has_pairs else _cut_texts
-    rows, numbers, names = cut(source, tokenizer, before, after, notes)
-    if not len(rows):
+    names: list[str] = []
+    cuts = list((_cut_pairs if has_pairs else _cut_texts)(source, tokenizer, before, after, notes, names))
+    if not cuts:
         why = notes.sentences[0] if notes.sentences else "It is empty."
         fields = " A record has `prefix` and `suffix`, or its text in the field of --field." if has_fields else ""
         raise HarnessError(
             f"{path} contains no {'pair' if has_pairs else f'text of {before + after} tokens'}. {why}{fields} Set "
             "--prefix-tokens and --suffix-tokens for shorter sequences."
         )
+    numbers, rows = (np.array(column, np.int64) for column in zip(*cuts, strict=True))
+    if not has_pairs:
+        used = f"{len(np.unique(numbers)):,} of {pluralize(len(names), 'text')}"
+        notes.add("cut texts", f"Cut {used} into {pluralize(len(rows), 'sequence')} of {before} + {after} tokens.")
     return rows[:, :before], rows[:, before:], numbers, names
 
 
 def _cut_pairs(
-    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, list[str]]:
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes, names: list[str]
+) -> Iterator[tuple[int, Sequence[int]]]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
-    Returns rows [pairs, before + after], the number of the record of each, and the names of the records.
+    Yields the number of the record and the before + after tokens of each pair; `names` gets the names of the records.
     """
-    path, cuts, names = source.path, {}, list[str]()
+    path = source.path
     for record in records_in(path, path.name, _PAIR_FIELDS, notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix)
@@ -205,19 +209,17 @@ def _cut_pairs(
                 "it, or a token across both.",
             )
         else:
-            cuts[len(names)] = tokens
+            yield len(names), tokens
         names.append(f"{path.name}:{record.line}")
-    return np.array(list(cuts.values()), np.int64), np.array(list(cuts), np.int64), names
 
 
 def _cut_texts(
-    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, list[str]]:
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes, names: list[str]
+) -> Iterator[tuple[int, Ints]]:
     """Cut each document from its beginning into sequences that do not overlap; what is left at its end is not used.
 
-    Returns rows [sequences, before + after], the number of the document of each, and the names of the documents.
+    Yields the number of the document and the before + after tokens of each; `names` gets the names of the documents.
     """
-    names: list[str] = []
 
     def numbered() -> Iterator[Document]:
         for document in source.documents(notes):
@@ -225,19 +227,13 @@ def _cut_texts(
             yield document._replace(name=str(len(names) - 1))
 
     length = before + after
-    rows, numbers = [np.empty((0, length), np.int64)], [np.empty(0, np.int64)]
     for piece in pieces_of_documents(numbered(), partial(map, tokenizer.encode), StreamState()):
         number, sequences = int(piece.document), len(piece.tokens) // length
         if piece.is_new and not sequences:
             fault = f"Skipped {names[number]}: {pluralize(len(piece.tokens), 'token')}, and {length} are needed."
             notes.add("texts that are too short", fault)
-        rows.append(piece.tokens[: sequences * length].reshape(-1, length).astype(np.int64))
-        numbers.append(np.full(sequences, number))
-    of_sequences = np.concatenate(numbers)
-    if used := len(np.unique(of_sequences)):
-        cut = f"{used:,} of {pluralize(len(names), 'text')} into {pluralize(len(of_sequences), 'sequence')}"
-        notes.add("cut texts", f"Cut {cut} of {before} + {after} tokens.")
-    return np.concatenate(rows), of_sequences, names
+        for tokens in piece.tokens[: sequences * length].reshape(-1, length):
+            yield number, tokens
 
 
 class PairSubject(Subject):

@@ -158,8 +158,8 @@ def _wrong_rows(matches: Sequence[Match], length: int, model: str, case: str) ->
 
 def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
     """Return the number of sequences whose inexact matches were measured under the last scheme, of all models."""
-    last = (params.random_schemes[-1], 1)
-    return sum(len(rows["sequence"]) for (_, *key), rows in measurements.inexact.items() if tuple(key) == last)
+    last = SCHEMES.index(params.random_schemes[-1])
+    return len(last_rows(measurements.inexact, "model", "sequence", scheme=last, errors=1)["sequence"])
 
 
 def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_details: bool) -> Iterator[MeasureRow]:
@@ -208,8 +208,9 @@ def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) 
     """Yield what was measured of each scheme and number of substitutions for the reference model."""
     reference = measurements.settings[-1]
     for scheme, errors in product(SCHEMES, (1, 2)):
-        rows = measurements.inexact.get((reference.model, scheme, errors))
-        if rows is None:
+        key = {"model": reference.model, "scheme": SCHEMES.index(scheme), "errors": errors}
+        rows = last_rows(measurements.inexact, "sequence", **key)
+        if not len(rows["sequence"]):
             continue
         row = partial(MeasureRow, model=model, side=reference.side, case=params.label(scheme), at=errors)
         log_esps = reference.log_esp(scheme, rows["sequence"])

@@ -81,9 +81,10 @@ class Measurements:
     """[models], 0 for a model that was not loaded yet."""
     settings: tuple[Setting, ...]
     """The settings with rows, ordered by model size and prefix length. The last one is the reference."""
-    inexact: Mapping[tuple[int, Scheme, int], Rows]
-    """The rows of `INEXACT` by model, scheme and number of errors, ordered by sequence."""
+    inexact: Rows
+    """The rows of `INEXACT`."""
     matches: Rows
+    """The rows of `MATCHES`."""
 
 
 def read_measurements(rows: RowsOf, models: int) -> Measurements:
@@ -91,8 +92,10 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
     parameters = np.zeros(models, np.int64)
     sizes = rows(MODELS.name)
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
-    settings = []
-    for (model, length), part in _grouped(rows(TOKENS.name), ("model", "prefix_length")):
+    settings, tokens = [], rows(TOKENS.name)
+    keys = np.column_stack([tokens["model"], tokens["prefix_length"]])
+    for model, length in np.unique(keys, axis=0).tolist():
+        part = last_rows(tokens, "sequence", model=model, prefix_length=length)
         logs = {scheme: log_esp(part[scheme.value]) for scheme in SCHEMES}
         # An endpoint may not measure a sequence under every scheme.
         is_known = ~np.isnan(list(logs.values())).all(axis=0)
@@ -102,11 +105,7 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
             settings.append(Setting(model, length, part["sequence"][is_known], logs, means, int((~is_known).sum())))
     # Models of equal or unknown size keep the order in which they were named.
     settings.sort(key=lambda setting: (parameters[setting.model], setting.model, setting.prefix_length))
-    inexact = {
-        (model, SCHEMES[scheme], errors): part
-        for (model, scheme, errors), part in _grouped(rows(INEXACT.name), ("model", "scheme", "errors"))
-    }
-    return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
+    return Measurements(parameters, tuple(settings), rows(INEXACT.name), rows(MATCHES.name))
 
 
 def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
@@ -139,15 +138,6 @@ def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
     """Return the mean probability of each token of the sequences with a log ESP, [length]; NaN if none has one."""
     known = logprobs[~np.isnan(log_esps)]
     return np.asarray(np.exp(known).mean(axis=0)) if len(known) else np.full(logprobs.shape[1], np.nan)
-
-
-def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], Rows]]:
-    """Return the rows of each key, which are the columns `names`: the last one of each sequence, by sequence."""
-    keys = np.column_stack([np.asarray(rows[name], np.int64) for name in names])
-    return [
-        (tuple(key), last_rows(rows, "sequence", **dict(zip(names, key, strict=True))))
-        for key in np.unique(keys, axis=0).tolist()
-    ]
 
 
 def source_classes(values: Floats) -> Bools:

@@ -79,8 +79,9 @@ def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     probabilities = np.array([3e-12, 1e-12 * (1 + 1e-8), 0.4, 0.0])
     sequences = np.arange(4)
     setting = Setting(0, 50, sequences, {Scheme.PLAIN: logs}, {})
-    rows = {"sequence": sequences, "probability": probabilities, "bound": np.zeros(4)}
-    measurements = Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): rows}, {})
+    key = {"model": np.zeros(4), "scheme": np.full(4, p.SCHEMES.index(Scheme.PLAIN)), "errors": np.ones(4)}
+    rows = {**key, "sequence": sequences, "probability": probabilities, "bound": np.zeros(4)}
+    measurements = Measurements(np.ones(1, np.int64), (setting,), rows, {})
     measured = MeasureTable(list(inexact_rows(measurements, LeakageParams(), "model")))
     assert [measured.get(measure).value for measure in (ISP_OVER, ISP_OVER_MOST)] == [0.25] * 2
 
