@@ -157,9 +157,9 @@ def table_of(
     return FoundTable(name, title, columns, is_detail=is_detail, text_columns=texts)
 
 
-def measure_table(measured: MeasureTable) -> FoundTable:
+def measure_table(values: MeasureTable) -> FoundTable:
     """Return all measured values as the detail table `measures`, one row for each value."""
-    return table_of("measures", "Every measured value", [row.as_dict() for row in measured], is_detail=True)
+    return table_of("measures", "Every measured value", [row.as_dict() for row in values], is_detail=True)
 
 
 def wide_table(
@@ -313,5 +313,5 @@ def lines_of(
 def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -> KeyFigure:
     """Return a measured row as a key figure. Its details are its interval by default."""
     unit = row.measure.unit
-    shown = unit.format_interval(row.estimate) if details is None else details
-    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown, row.estimate.value)
+    details = unit.format_interval(row.estimate) if details is None else details
+    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), details, row.estimate.value)

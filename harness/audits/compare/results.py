@@ -191,12 +191,13 @@ def extraction_strength(predicted: Bools) -> Floats:
     return np.asarray(tail / length)
 
 
-def _values(params: CompareParams, measured: Ints, logprobs: Floats, sequences: Ints) -> Floats:
-    """Return each of `MEMORIZATION` of some of the `measured` sequences under one target, [measures, n].
+def _values(params: CompareParams, of_target: Ints, logprobs: Floats, sequences: Ints) -> Floats:
+    """Return each of `MEMORIZATION` of some `sequences` under one target, [measures, n].
 
-    logprobs: [schemes, measured, length].
+    of_target: all sequences that were measured, [m].
+    logprobs: [schemes, m, length].
     """
-    greedy, plain, top_k = logprobs[:, np.searchsorted(measured, sequences)]
+    greedy, plain, top_k = logprobs[:, np.searchsorted(of_target, sequences)]
     predicted, logs = is_predicted(greedy), log_esp(top_k)
     values = {
         EXACT: exact_memorization(predicted),

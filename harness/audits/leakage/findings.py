@@ -310,10 +310,10 @@ def _sentences(results: LeakageResults) -> Iterator[str]:
     if results.unmeasured:
         yield f"Left out {pluralize(results.unmeasured, 'sequence')} that could not be measured through the endpoint."
     for scheme in params.schemes:
-        measured = results.value(measures.MEAN_ESP, scheme).of
-        if missing := number - measured:
+        of_scheme = results.value(measures.MEAN_ESP, scheme).of
+        if missing := number - of_scheme:
             yield (
-                f"{params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} more, the "
+                f"{params.label(scheme)} has results for {pluralize(of_scheme, 'sequence')}. For {missing:,} more, the "
                 "tokens that the endpoint returned do not settle which are the likeliest."
             )
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:

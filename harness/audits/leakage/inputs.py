@@ -333,8 +333,8 @@ class LeakageSubject(PairSubject):
         if self.tagger in ids:
             raise UsageError(f"{self.tagger} is both --target and --tagger. Choose two models.")
         params = params.for_targets(ids, preparation.say)
-        named = ids if self.tagger is None else [*ids, self.tagger]
-        records = preparation.find_models(named, revision=revision, is_first_served=params.endpoint is not None)
+        model_ids = ids if self.tagger is None else [*ids, self.tagger]
+        records = preparation.find_models(model_ids, revision=revision, is_first_served=params.endpoint is not None)
         models = [Model(record.id, record.path) for record in records[: len(ids)]]
         if self.corpus is not None and isinstance(source, CorpusFiles):
             pairs = read_documents(source, models, self.size, limit=self.limit)

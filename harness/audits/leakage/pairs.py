@@ -84,8 +84,7 @@ class LeakageParams(NearParams, ScoringParams):
     @classmethod
     def _in_fixed_order(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
         # The conclusion is about these three.
-        chosen = {*schemes, Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K}
-        return tuple(scheme for scheme in SCHEMES if scheme in chosen)
+        return tuple(scheme for scheme in SCHEMES if scheme in (*schemes, *ENDPOINT_SCHEMES))
 
     @property
     def random_schemes(self) -> tuple[Scheme, ...]:
@@ -139,9 +138,9 @@ class Pairs(Inputs):
             return self.names[pair]
         return int(self.rows[pair]) + 1 if len(self.rows) else None
 
-    def clusters(self, chosen: Ints) -> Ints:
-        """Return the cluster of near-copies of each of the `chosen` pairs, [chosen] int64."""
-        whole = np.concatenate([self.prefixes[chosen], self.suffixes[chosen]], axis=1)
+    def clusters(self, numbers: Ints) -> Ints:
+        """Return the cluster of near-copies of each of the pairs with these numbers, [n] int64."""
+        whole = np.concatenate([self.prefixes[numbers], self.suffixes[numbers]], axis=1)
         return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
 
     def split_models(self, models: Sequence[ModelType]) -> tuple[Sequence[ModelType], ModelType | None]:

@@ -113,11 +113,11 @@ def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
     if not inputs.documents:
         return inputs
     cut = rows(PAIRS.name)
-    chosen = np.argsort(cut["order"], kind="stable")[: inputs.limit]
-    chosen = chosen[np.lexsort((cut["start"][chosen], cut["document"][chosen]))]
+    sample = np.argsort(cut["order"], kind="stable")[: inputs.limit]
+    sample = sample[np.lexsort((cut["start"][sample], cut["document"][sample]))]
     length = inputs.prefix_length
-    tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[chosen]
-    documents = np.asarray(cut["document"], np.int64)[chosen]
+    tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[sample]
+    documents = np.asarray(cut["document"], np.int64)[sample]
     return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], rows=documents, documents=())
 
 
@@ -136,8 +136,8 @@ def likeliest_matches(matches: Rows) -> Ints:
 
 def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
     """Return the mean probability of each token of the sequences with a log ESP, [length]; NaN if none has one."""
-    known = logprobs[~np.isnan(log_esps)]
-    return np.asarray(np.exp(known).mean(axis=0)) if len(known) else np.full(logprobs.shape[1], np.nan)
+    rows = logprobs[~np.isnan(log_esps)]
+    return np.asarray(np.exp(rows).mean(axis=0)) if len(rows) else np.full(logprobs.shape[1], np.nan)
 
 
 def source_classes(values: Floats) -> Bools:

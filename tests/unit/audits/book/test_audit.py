@@ -11,7 +11,7 @@ from harness.audits.book.audit import BookAudit
 from harness.audits.book.coverage import COVERAGE, GAP, MEASURED_WINDOWS, WINDOWS
 from harness.audits.book.inputs import MIN_PROBABILITY, BookParams, Texts, read_texts
 from harness.audits.book.windows import cut_windows
-from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
@@ -184,20 +184,6 @@ def test_bytes_that_are_not_utf_8_do_not_end_a_book(tmp_path: Path):
     inputs = read([book], None, [DEMO])
     assert inputs.texts == [f"{content[:900].decode()}\ufffd\ufffd{content[900:].decode()}"]
     assert inputs.notes == ["book.txt: 2 bytes that are not UTF-8 became U+FFFD."]
-
-
-def test_the_settings_and_special_tokens_of_a_tokenizer_do_not_change_a_text(tmp_path: Path):
-    other = tmp_path / "other"
-    shutil.copytree(TINY.path, other)
-    tokenizer = json.loads((other / "tokenizer.json").read_text())
-    tokenizer["truncation"] = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
-    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
-    book = tmp_path / "book.txt"
-    special = tokenizer["added_tokens"][0]["content"]
-    book.write_text(f"{trained_text(1)}{special}{trained_text(3)}")
-    inputs = read([book], None, [Model("other", other)])
-    windows = cut_windows(inputs.texts[0], load_text_tokenizer(Model("other", other)), PARAMS)
-    assert len(windows) > 10 and not (windows.tokens == tokenizer["added_tokens"][0]["id"]).any()
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path):

@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
-import pandas
 import pytest
 from tokenizers import Tokenizer
 
@@ -174,9 +173,6 @@ def _write_lines(field: str, others: dict[str, str], file: Path) -> None:
         ("texts.jsonl", None, partial(_write_lines, "text", {})),
         ("texts.jsonl", "body", partial(_write_lines, "body", {"prefix": "a", "suffix": "b"})),
         ("texts.jsonl", None, partial(_write_lines, "text", {"prefix": "only half of a pair"})),
-        ("texts.json", None, lambda file: file.write_text(json.dumps(TEXTS))),
-        ("texts.csv", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_csv(file, index=False)),
-        ("texts.parquet", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_parquet(file)),
     ],
 )
 def test_plain_texts_are_cut_into_sequences(
@@ -220,27 +216,11 @@ def test_text_needs_a_tokenizer(tmp_path):
         read_documents(CorpusFiles(tmp_path / "a.jsonl"), [bare], PairSize(), limit=9)
 
 
-def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(HarnessError, match=r"contains no text\. It is empty"):
-        read_documents(CorpusFiles(tmp_path / "empty"), [TINY], PairSize(), limit=9)
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
-    (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
-    read = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), limit=9)
-    assert list(read.documents) == ["A text.\nOf two lines.", "Another."]
-    assert [note.partition(":")[0] for note in read.notes] == [
-        "Skipped b.jsonl, line 2",
-        "Skipped b.jsonl, line 3",
-        "Line ends CR LF or CR became LF in 1 file",
-    ]
-
-
-def test_a_corpus_in_another_encoding_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_bytes("caf\u00e9".encode("latin-1"))
-    for corpus in (tmp_path, tmp_path / "a.txt"):
-        with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
-            read_documents(CorpusFiles(corpus), [TINY], PairSize(), limit=9)
+def test_a_corpus_without_text_is_refused_with_the_reason(tmp_path):
+    for content, reason in ((b"", "It is empty"), ("caf\u00e9".encode("latin-1"), "not UTF-8")):
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(HarnessError, match=rf"contains no text.*{reason}"):
+            read_documents(CorpusFiles(tmp_path), [TINY], PairSize(), limit=9)
 
 
 def test_entities_are_cut_at_token_boundaries(tokenizer):
@@ -324,19 +304,6 @@ def test_a_prefix_length_beyond_the_prefixes_is_refused():
         assert read(subject, 10, longest).prefix_lengths == (10, longest)
         with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
             read(subject, 10, 90)
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"top_p": 1.5}, "--top-p: "),
-        ({"prefix_lengths": ["ten"]}, "--shorter-prefixes: "),
-        ({"prefix_lengths": ["0"]}, "--shorter-prefixes: "),
-    ],
-)
-def test_invalid_parameters_are_named_by_their_option(fields, sentence):
-    with pytest.raises(HarnessError, match=sentence):
-        LeakageParams.checked(**fields)
 
 
 def test_damaged_tokenizers_are_refused(tmp_path):
