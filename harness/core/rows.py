@@ -86,7 +86,7 @@ def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]
     names = [column.name for column in table.columns]
     if set(columns) != set(names):
         raise HarnessError(f"rows of {table.name} have the columns {', '.join(names)}, not {', '.join(columns)}.")
-    rows = next((len(values) for values in columns.values() if np.iterable(values)), 1)
+    rows = next((len(values) for values in columns.values() if hasattr(values, "__len__")), 1)
     columns = {name: np.full(rows, values) if np.isscalar(values) else values for name, values in columns.items()}
     valid = {column.name: _validate_column(table, column, columns[column.name]) for column in table.columns}
     if len({len(values) for values in valid.values()}) > 1:

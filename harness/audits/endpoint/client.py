@@ -130,9 +130,7 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
     except (TypeError, ValueError, OverflowError):
         return None
 
