@@ -89,7 +89,7 @@ _OF_ALL = (
     section(
         bars_of,
         "inexact-over-exact",
-        "Sequences with n-measures.ISP > ESP",
+        "Sequences with n-ISP > ESP",
         measures.ISP_OVER,
         y_label="share of sequences",
         label="case",
@@ -317,5 +317,5 @@ def _sentences(results: LeakageResults) -> Iterator[str]:
                 "tokens that the endpoint returned do not settle which are the likeliest."
             )
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
-        yield f"The n-measures.ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
+        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
     yield from results.pairs.notes
