@@ -26,6 +26,7 @@ POLICIES = (
     Policy(temperature=0.5, typical_p=0.95),
     Policy(top_k=40, top_p=0.8, typical_p=0.7),
     Policy(repetition_penalty=1.3, top_k=20),
+    Policy(temperature=0.5, top_k=10),
 )
 
 
