@@ -91,13 +91,17 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         return unmeasured_findings(QUESTION, "nothing has been measured")
     measures = MeasureTable([*results.totals, *results.single])
     passages = _likeliest_passages(results)
-    parts = [
-        _map_chart(results, _charted_texts(results)),
-        _text_table(results),
-        *(_OF_TOTALS, *DISCOVERABLE_SECTIONS, *NEAR_SECTIONS),
-        *(measure_table(measures), _passage_table(results, passages), _window_table(results)),
-    ]
-    tables, charts = draw_sections(results.totals, parts, scheme=results.label, what=results.label)
+    tables, charts = draw_sections(
+        results.totals,
+        [
+            _map_chart(results, _charted_texts(results)),
+            _text_table(results),
+            *(_OF_TOTALS, *DISCOVERABLE_SECTIONS, *NEAR_SECTIONS),
+            *(measure_table(measures), _passage_table(results, passages), _window_table(results)),
+        ],
+        scheme=results.label,
+        what=results.label,
+    )
     return Findings(
         figures={
             "scheme": results.label,

@@ -141,7 +141,7 @@ def compare_results(
     if not targets or is_control.all():
         return None
     of_targets = [_values(params, *tokens[model], common) for model in targets]
-    values = np.moveaxis(of_targets, 0, 1)  # [measures, targets, n]
+    values = np.moveaxis(np.array(of_targets), 0, 1)  # [measures, targets, n]
     groups = [
         Group(side, common[is_of_side], values[:, :, is_of_side], pairs.clusters(common[is_of_side]))
         for side, is_of_side in ((TEXT, ~is_control), (CONTROL, is_control))
@@ -210,7 +210,7 @@ def _values(params: CompareParams, of_target: Ints, logprobs: Floats, sequences:
     return np.array([values[measure] for measure in MEMORIZATION])
 
 
-def _estimate(values: Floats | Bools, replicates: Floats | None = None) -> Estimate:
+def _estimate(values: Floats, replicates: Floats | None = None) -> Estimate:
     """Return the mean of values [n] with the percentiles of its replicates [REPLICATES].
 
     The interval is NaN if all replicates are equal but for rounding, and the values are not.

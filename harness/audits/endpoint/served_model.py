@@ -86,7 +86,8 @@ class ServedModel:
             for of_text, answer in zip(statistics, answers, strict=True):
                 if answer is not None:
                     of_text[0] = answer.tokens[len(answer.tokens) - length + 1 :]
-            yield np.array([number]), statistics[:1], statistics[1:] or [None]
+            after: list[Floats | None] = [*statistics[1:]] if len(before) else [None]
+            yield np.array([number]), statistics[:1], after
 
     def context_length(self) -> int | None:
         """Return the number of tokens in the configuration of the model, None if it is unknown."""

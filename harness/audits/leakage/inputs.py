@@ -215,7 +215,7 @@ def _cut_pairs(
 
 def _cut_texts(
     source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes, names: list[str]
-) -> Iterator[tuple[int, Ints]]:
+) -> Iterator[tuple[int, Tokens]]:
     """Cut each document from its beginning into sequences that do not overlap; what is left at its end is not used.
 
     Yields the number of the document and the before + after tokens of each; `names` gets the names of the documents.

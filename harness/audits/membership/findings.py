@@ -112,8 +112,10 @@ def membership_findings(
     results = _results(params, documents, rows, target)
     if results is None:
         return unmeasured_findings(QUESTION, "members and non-members have not been scored")
-    parts = [*_SECTIONS, _roc_chart(results), measure_table(results.measures), _document_table(results)]
-    tables, charts = draw_sections(results.measures, parts)
+    tables, charts = draw_sections(
+        results.measures,
+        [*_SECTIONS, _roc_chart(results), measure_table(results.measures), _document_table(results)],
+    )
     return Findings(
         figures=results.figures,
         sentences=list(_sentences(params, results)),
