@@ -226,11 +226,11 @@ def _mean_rows(
     params: CompareParams, side: str, values: Floats, names: Sequence[str], replicates: Floats | None = None
 ) -> Iterator[MeasureRow]:
     """Yield the mean of each measure under each target. replicates: [measures, targets, REPLICATES]."""
-    for place, measure in enumerate(MEMORIZATION):
-        # The others are of greedy decoding and plain sampling.
-        case = params.label if measure in (ESP, LEAKED) else ""
-        at = params.queries if measure is LEAKED else None
-        for target, name in enumerate(names):
+    for target, name in enumerate(names):
+        for place, measure in enumerate(MEMORIZATION):
+            # The others are of greedy decoding and plain sampling.
+            case = params.label if measure in (ESP, LEAKED) else ""
+            at = params.queries if measure is LEAKED else None
             mean = _estimate(values[place, target], None if replicates is None else replicates[place, target])
             yield MeasureRow(measure, mean, name, side, case, at)
 
