@@ -132,9 +132,9 @@ class BeamSearch:
         bound = np.zeros((rows, self.start.limit + 1))
         for step in range(length):
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
-            wanted = suffixes[alive.owner, step]
-            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted, self.policy.at(step))
-            children = self._children(alive, following, wanted, suffixes)
+            own_tokens = suffixes[alive.owner, step]
+            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own_tokens, self.policy.at(step))
+            children = self._children(alive, following, own_tokens, suffixes)
             if step == length - 1:
                 break
             is_followed = self._is_followed(children, rows)
@@ -158,12 +158,14 @@ class BeamSearch:
             states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
         return [Ending(first_row, alive, following.own_logprob, children, bound)]
 
-    def _children(self, alive: PartialSuffixes, following: "NextTokens", wanted: Ints, suffixes: Ints) -> Continuations:
-        """Return the continuations that may be within the allowed distance. wanted: [alive], the given next tokens."""
+    def _children(
+        self, alive: PartialSuffixes, following: "NextTokens", own_tokens: Ints, suffixes: Ints
+    ) -> Continuations:
+        """Return the continuations that may be within the allowed distance. own_tokens: [alive]."""
         possible = np.flatnonzero(~np.isneginf(following.own_logprob))
         parents = np.concatenate([possible, following.parent])
         owner = alive.owner[parents]
-        token = np.concatenate([wanted[possible], following.token])
+        token = np.concatenate([own_tokens[possible], following.token])
         logprob = alive.logprob[parents] + np.concatenate([following.own_logprob[possible], following.logprob])
         distances = alive.distances.extended(parents, token, suffixes[owner])
         children = Continuations(parents, token, owner, logprob, distances)
@@ -236,19 +238,19 @@ class NextTokens(NamedTuple):
 
 
 def next_tokens(
-    predictor: Predictor, states: Tensor, prefixes: Tensor, so_far: Ints, wanted: Ints, policy: Policy
+    predictor: Predictor, states: Tensor, prefixes: Tensor, so_far: Ints, own_tokens: Ints, policy: Policy
 ) -> NextTokens:
     """Return the likeliest tokens under `policy` after partial suffixes and the given suffixes' own tokens.
 
     states: [partial suffixes, width].
     prefixes: [partial suffixes, prefix length], the prefix of each.
     so_far: [partial suffixes, tokens].
-    wanted: [partial suffixes], the own tokens.
+    own_tokens: [partial suffixes], those of the given suffixes.
     policy: that of this step.
     Raises HarnessError if the model returns NaN.
     """
     device = predictor.device
-    targets = torch.as_tensor(wanted, device=device)
+    targets = torch.as_tensor(own_tokens, device=device)
     parents, tokens, logprobs, own_logprobs, rest = [], [], [], [], []
     for logits in predictor.logit_blocks(states):
         rows = logits.rows

@@ -58,7 +58,7 @@ def exact_logprobs(
         steps = np.arange(logprobs.shape[2])
         return np.ascontiguousarray(np.moveaxis(logprobs[places[:, steps], :, steps], 2, 1))  # [policies, rows, tokens]
 
-    measured = target.run_within_memory(
+    of_constant = target.run_within_memory(
         lambda rows_at_once: measure_suffixes(
             target.runner,
             prefixes,
@@ -72,7 +72,7 @@ def exact_logprobs(
             else (lambda logprobs: _is_likely(under_policies(logprobs), min_probability)),
         )
     )
-    logprobs = under_policies(measured[:, :, 1:])
+    logprobs = under_policies(of_constant[:, :, 1:])
     if np.isnan(logprobs).any():
         raise non_finite_error("the target returned NaN", target.dtype)
     return logprobs
@@ -238,8 +238,8 @@ def _logprobs_from_vocabulary(distribution: _Distribution, targets: Tensor, poli
     distance = logprobs if policy.top_p < 1 else logprobs + distribution.entropy(policy.temperature).float()
     order = _stable_order(distance.abs())  # [n, vocabulary]
     masses = logprobs.gather(1, order).exp_().cumsum(1, dtype=torch.float64)
-    wanted = torch.full_like(masses[:, :1], min(policy.top_p, policy.typical_p))
-    last = torch.searchsorted(masses, wanted).clamp(max=masses.shape[1] - 1)  # [n, 1], the first to reach the mass
+    limit = torch.full_like(masses[:, :1], min(policy.top_p, policy.typical_p))
+    last = torch.searchsorted(masses, limit).clamp(max=masses.shape[1] - 1)  # [n, 1], the first to reach the mass
     place = (order == targets.unsqueeze(1)).nonzero()[:, 1:]
     target_logprobs = logprobs.gather(1, targets.unsqueeze(1)).double()
     result = torch.where(place <= last, target_logprobs - masses.gather(1, last).log(), -math.inf).squeeze(1)

@@ -46,7 +46,7 @@ class LocalModels:
 
     def statistics(
         self, model: int, stage: str, texts: Sequence[Ints], before: Ints, *, done: Ints = NO_TOKENS
-    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+    ) -> Iterator[tuple[Ints, list[Floats], Sequence[Floats | None]]]:
         """Yield numbers of texts with the statistics of each, alone and after `before` (None if that is empty).
 
         The statistics are of a text without its first token, [3, tokens - 1], as in `harness.audits.exact`. Each yield
@@ -58,7 +58,7 @@ class LocalModels:
         for batch in self._context.batches(stage, len(texts), size=_TEXTS):
             target, part = self._context.target(model), [texts[number] for number in batch.items]
             alone = text_statistics(target, part, NO_TOKENS)
-            yield batch.items, alone, text_statistics(target, part, before) if len(before) else None
+            yield batch.items, alone, text_statistics(target, part, before) if len(before) else [None] * len(part)
 
     def context_length(self) -> int | None:
         """Return the number of tokens that the first model attends to, None if it is unknown."""

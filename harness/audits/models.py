@@ -74,13 +74,13 @@ def first_token_notes(models: Sequence[Model], prefixes: Tokens | None = None) -
 
 def require_context(
     models: Sequence[Model],
-    wanted: int,
+    tokens: int,
     *,
     subject: str = "prefix and suffix have",
     option: str = "--prefix-tokens or --suffix-tokens",
     is_served: bool = False,
 ) -> None:
-    """Raise HarnessError unless every model attends to `wanted` tokens. subject, option: words of the sentence.
+    """Raise HarnessError unless every model attends to `tokens` tokens. subject, option: words of the sentence.
 
     is_served: the first model is behind an endpoint, whose context also has the tokenizer's first token and a token
     that the endpoint generates.
@@ -90,8 +90,8 @@ def require_context(
         if context is None:
             continue
         added = 1 + (first_token(model.path) is not None) if is_served and number == 0 else 0
-        if context < wanted + added:
+        if context < tokens + added:
             more = f"a request to the endpoint adds {added}, " if added else ""
             raise HarnessError(
-                f"{subject} {wanted:,} tokens, {more}and the context of {model.id} is {context:,}. Set {option}."
+                f"{subject} {tokens:,} tokens, {more}and the context of {model.id} is {context:,}. Set {option}."
             )

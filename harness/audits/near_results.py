@@ -8,7 +8,7 @@ import numpy as np
 from harness.audits.near_params import CHARACTER_EDITS, NearParams
 from harness.audits.report import grouped, share_of
 from harness.core.arrays import Ints, Tokens
-from harness.core.audit import AuditContext, RowsOf
+from harness.core.audit import AuditContext, RowsOf, last_rows
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.policy import Policy
 from harness.core.rows import Kind, table
@@ -72,8 +72,7 @@ def measure_near(
         prefixes, suffixes = (part[batch.items] for part in pairs)
         tokens, characters = near_probabilities(context.target(model), prefixes, suffixes, policy, params, tokenizer)
         text, sequence = (part[batch.items] for part in keys)
-        of_model = np.full(len(text), model)
-        context.emit(NEAR.name, model=of_model, text=text, sequence=sequence, tokens=tokens, characters=characters)
+        context.emit(NEAR.name, model=model, text=text, sequence=sequence, tokens=tokens, characters=characters)
 
 
 def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:
@@ -82,26 +81,23 @@ def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Seq
     model, name: its number and its name.
     side: what the texts are, such as `control`.
     """
-    near = rows(NEAR.name)
-    chosen = np.flatnonzero((np.asarray(near["model"]) == model) & np.isin(near["text"], texts))
-    if not len(chosen):
-        return []
-    keys = np.column_stack([np.asarray(near[column])[chosen] for column in ("text", "sequence")])
-    _, last = np.unique(keys[::-1], axis=0, return_index=True)
-    chosen = chosen[::-1][last]
-    number, measured = len(chosen), []
+    near = last_rows(rows(NEAR.name), "text", "sequence", model=model)
+    is_of_texts = np.isin(near["text"], texts)
+    number, values = int(is_of_texts.sum()), list[MeasureRow]()
+    if not number:
+        return values
     for case, column, edits in ((TOKEN_EDITS, "tokens", None), (CHARACTER_EDITS_CASE, "characters", CHARACTER_EDITS)):
-        probabilities = np.asarray(near[column], np.float64)[chosen]  # [sequences, numbers of edits]
+        probabilities = near[column][is_of_texts]  # [sequences, numbers of edits]
         for place, at in enumerate(edits or range(probabilities.shape[1])):
             mean = float(probabilities[:, place].mean())
             if math.isnan(mean):  # a target without a tokenizer has no characters
                 continue
             over = share_of(int((probabilities[:, place] > OVER).sum()), number)
-            measured.append(MeasureRow(NEAR_MEAN, Estimate(mean, of=number), name, side, case, at))
-            measured.append(MeasureRow(NEAR_OVER, over, name, side, case, at))
-    return measured
+            values.append(MeasureRow(NEAR_MEAN, Estimate(mean, of=number), name, side, case, at))
+            values.append(MeasureRow(NEAR_OVER, over, name, side, case, at))
+    return values
 
 
-def count_near(measured: MeasureTable) -> int:
+def count_near(values: MeasureTable) -> int:
     """Return the number of sequences whose near-verbatim probability was measured, under all models."""
-    return sum(row.estimate.of for row in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS))
+    return sum(row.estimate.of for row in values.select((NEAR_OVER, 0), case=TOKEN_EDITS))

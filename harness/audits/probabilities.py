@@ -206,13 +206,13 @@ def underestimate(log_esps: Floats, queries: int) -> tuple[float, float]:
     return float(share_over(log_esps, number)[0] / rate), float(expected_share(log_esps, number)[0] / rate)
 
 
-def queries_to_exceed(log_esps: Floats, share: float) -> int | None:
-    """Return the fewest queries X at which more than `share` of the sequences have ESP > 1/X; None beyond 10⁶."""
+def queries_to_exceed(log_esps: Floats, share: float) -> float:
+    """Return the fewest queries X at which more than `share` of the sequences have ESP > 1/X; NaN beyond 10⁶."""
     return _first_query(lambda number: bool(share_over(log_esps, np.array([number]))[0] > share + _ROUNDING))
 
 
-def expected_queries_to_exceed(log_esps: Floats, share: float) -> int | None:
-    """Return the fewest queries that are expected to leak more than `share` of the sequences; None beyond 10⁶."""
+def expected_queries_to_exceed(log_esps: Floats, share: float) -> float:
+    """Return the fewest queries that are expected to leak more than `share` of the sequences; NaN beyond 10⁶."""
     return _first_query(lambda number: bool(expected_share(log_esps, np.array([number]))[0] > share))
 
 
@@ -220,7 +220,7 @@ def _mean(values: Floats | Bools) -> float:
     return float(values.mean()) if len(values) else np.nan
 
 
-def _first_query(is_enough: Callable[[int], bool]) -> int | None:
+def _first_query(is_enough: Callable[[int], bool]) -> float:
     """Return the smallest number of queries for which `is_enough`, which never turns false again, is true."""
     place = bisect_left(range(1, MAX_QUERIES + 1), True, key=is_enough)
-    return place + 1 if place < MAX_QUERIES else None
+    return place + 1 if place < MAX_QUERIES else np.nan

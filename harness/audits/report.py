@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.findings import BarChart, Chart, FoundTable, KeyFigure, LineChart, Series
+from harness.core.findings import BarChart, Chart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
 from harness.core.intervals import NORMAL_975, bootstrap_means, difference_interval, percentiles, wilson
 from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Selected
 from harness.core.text import plain_value
@@ -63,17 +63,28 @@ def grouped(name: str, title: str, *measures: Selected, charted: Sequence[Select
 
 
 def draw_sections(
-    measured: MeasureTable | Iterable[MeasureRow], sections: Iterable[Section], **words: str
+    values: MeasureTable | Iterable[MeasureRow], parts: Iterable[Section | FoundTable | Chart], **words: str
 ) -> tuple[list[FoundTable], list[Chart]]:
-    """Return the tables and the charts of the sections for which there are values."""
-    values = measured if isinstance(measured, MeasureTable) else MeasureTable(list(measured))
-    tables: list[FoundTable] = []
-    charts: list[Chart] = []
-    for draw, name, title, measures, only, options in sections:
-        if rows := values.select(*measures, **only):
-            part = draw(name, title.format(**words), rows, **options)
-            tables.append(part) if isinstance(part, FoundTable) else charts.append(part)
-    return tables, charts
+    """Return the tables and the charts of the sections for which there are values, and those made by hand, in order."""
+    values = values if isinstance(values, MeasureTable) else MeasureTable(list(values))
+    drawn: list[FoundTable | Chart] = []
+    for part in parts:
+        if not isinstance(part, Section):
+            drawn.append(part)
+        elif rows := values.select(*part.measures, **part.only):
+            drawn.append(part.draw(part.name, part.title.format(**words), rows, **part.options))
+    tables = [part for part in drawn if isinstance(part, FoundTable)]
+    return tables, [part for part in drawn if not isinstance(part, FoundTable)]
+
+
+def unmeasured_findings(question: str, reason: str, measures: MeasureTable | None = None, **figures: Any) -> Findings:
+    """Return the findings before anything can be concluded. reason: a clause that says so, without "yet"."""
+    return Findings(
+        figures | {"is_complete": False},
+        [f"{reason[:1].upper()}{reason[1:]} yet."],
+        conclusion=Conclusion(question, "Not known yet", reason),
+        measures=measures or MeasureTable(),
+    )
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
@@ -146,9 +157,9 @@ def table_of(
     return FoundTable(name, title, columns, is_detail=is_detail, text_columns=texts)
 
 
-def measure_table(measured: MeasureTable) -> FoundTable:
+def measure_table(values: MeasureTable) -> FoundTable:
     """Return all measured values as the detail table `measures`, one row for each value."""
-    return table_of("measures", "Every measured value", [row.as_dict() for row in measured], is_detail=True)
+    return table_of("measures", "Every measured value", [row.as_dict() for row in values], is_detail=True)
 
 
 def wide_table(
@@ -302,5 +313,5 @@ def lines_of(
 def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -> KeyFigure:
     """Return a measured row as a key figure. Its details are its interval by default."""
     unit = row.measure.unit
-    shown = unit.format_interval(row.estimate) if details is None else details
-    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown, row.estimate.value)
+    details = unit.format_interval(row.estimate) if details is None else details
+    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), details, row.estimate.value)

@@ -35,13 +35,13 @@ class SharedTokenizer:
         Raises HarnessError if one is damaged, or if only some models have one.
         """
         self._names, self.content = names, contents[0]
-        named = list(zip(names, contents, strict=True))
+        pairs = list(zip(names, contents, strict=True))
         if None in contents and any(contents):
-            differing = next(name for name, content in named if (content is None) != (self.content is None))
+            differing = next(name for name, content in pairs if (content is None) != (self.content is None))
             raise self._difference(differing, "only one of them has a tokenizer.json")
-        parsed = {content: parse_tokenizer(content, name) for name, content in named if content is not None}
+        parsed = {content: parse_tokenizer(content, name) for name, content in pairs if content is not None}
         self._tokenizers = [parsed[content] for content in contents if content is not None]
-        self._further = [(name, parsed[content]) for name, content in named if content and content != self.content]
+        self._further = [(name, parsed[content]) for name, content in pairs if content and content != self.content]
 
     def require_first(self) -> Tokenizer:
         """Return the tokenizer of the first model. Raises HarnessError if there is none."""
@@ -76,16 +76,16 @@ class SharedTokenizer:
             both = self._tokenizers[0], tokenizer
             first, second = (of_model.get_vocab(with_added_tokens=True).items() for of_model in both)
             differing = {token for _, token in first ^ second}
-            shown = [
+            examples = [
                 f"{token} is {' and '.join(_shown(of_model.id_to_token(token)) for of_model in both)}"
                 for token in sorted(differing & occurring or differing)[:_SHOWN_TOKENS]
             ]
             if differing & occurring:
-                raise self._difference(name, f"token {shown[0]}")
+                raise self._difference(name, f"token {examples[0]}")
             if differing:
                 notes.append(
                     f"The tokenizers of {self._names[0]} and {name} differ in {pluralize(len(differing), 'token')} "
-                    f"that no sequence contains: {', '.join(shown)}{', …' * (len(differing) > _SHOWN_TOKENS)}."
+                    f"that no sequence contains: {', '.join(examples)}{', …' * (len(differing) > _SHOWN_TOKENS)}."
                 )
         return notes
 

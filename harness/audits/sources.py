@@ -28,10 +28,15 @@ class CorpusFiles:
     keeps_line_ends: bool = False
     """True if CR LF and CR do not become LF."""
 
-    def documents(self, notes: Notes) -> Iterator[Document]:
+    def documents(self, notes: Notes, *, replaces_invalid_bytes: bool = False) -> Iterator[Document]:
         """Yield the documents of the corpus, as `documents_in` does."""
         return documents_in(
-            self.path, field=self.field, split=self.split, notes=notes, keeps_line_ends=self.keeps_line_ends
+            self.path,
+            field=self.field,
+            split=self.split,
+            notes=notes,
+            keeps_line_ends=self.keeps_line_ends,
+            replaces_invalid_bytes=replaces_invalid_bytes,
         )
 
 

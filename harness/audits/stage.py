@@ -2,12 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.core.arrays import Ints, Tokens
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

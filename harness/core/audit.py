@@ -34,6 +34,22 @@ RowsOf = Callable[[str], Rows]
 """Returns the rows of the table with this name."""
 
 
+def last_rows(rows: Rows, *key: str, **values: int) -> dict[str, Any]:
+    """Return the rows whose columns have these `values`, as arrays by column.
+
+    If a `key` is given, only the last row of each combination of its columns is returned, ordered by them.
+    """
+    columns = {name: np.asarray(column) for name, column in rows.items()}
+    is_selected = np.ones(len(next(iter(columns.values()))), bool)
+    for name, value in values.items():
+        is_selected &= columns[name] == value
+    places = np.flatnonzero(is_selected)[::-1]
+    if key:
+        _, last = np.unique(np.column_stack([columns[name][places] for name in key]), axis=0, return_index=True)
+        places = places[last][::-1]
+    return {name: column[places[::-1]] for name, column in columns.items()}
+
+
 def write_values(folder: Path, values: Mapping[str, Any]) -> None:
     """Write arrays and JSON values by name into the existing directory `folder`. Texts may contain lone surrogates."""
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -116,7 +132,7 @@ class AuditContext(ABC):
 
     @abstractmethod
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
-        """Emit rows of a declared table, with all of its columns, in the open batch."""
+        """Emit rows of a declared table, with all its columns, in the open batch. A single number fills its column."""
 
     @abstractmethod
     def rows(self, table: str) -> Rows:

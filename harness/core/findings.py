@@ -98,18 +98,10 @@ class ShadedText:
 def bars_as_json(chart: BarChart) -> dict[str, Any]:
     """Return the chart as a JSON object: one bar per label and group, null where there is no number."""
 
-    def number(values: NDArray[Any] | None, group: int, label: int) -> Any:
-        return None if values is None else json_value(float(values[group, label]))
-
+    ends = {"value": chart.values, "low": chart.low, "high": chart.high}
     bars = [
-        {
-            "label": label,
-            "group": group,
-            "is_control": group in chart.controls,
-            "value": number(chart.values, row, column),
-            "low": number(chart.low, row, column),
-            "high": number(chart.high, row, column),
-        }
+        {"label": label, "group": group, "is_control": group in chart.controls}
+        | {name: None if array is None else json_value(float(array[row, column])) for name, array in ends.items()}
         for column, label in enumerate(chart.labels)
         for row, group in enumerate(chart.groups)
     ]

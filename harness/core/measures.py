@@ -5,9 +5,10 @@ figures and live figures are projections of these rows (`harness.audits.report`)
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from harness.core.text import (
@@ -54,21 +55,7 @@ class Unit(Enum):
 
     def format(self, value: float) -> str:
         """Return `value` as text, a dash for NaN."""
-        if math.isnan(value):
-            return NO_VALUE
-        match self:
-            case Unit.SHARE:
-                return format_score(value)
-            case Unit.PERCENT:
-                return format_percent(value)
-            case Unit.CHANGE:
-                return format_score(value, is_signed=True)
-            case Unit.BOUND:
-                return format_bound(value)
-            case Unit.NUMBER:
-                return format_number(value)
-            case Unit.P_VALUE:
-                return format_p_value(value)
+        return NO_VALUE if math.isnan(value) else _FORMATS[self](value)
 
     def format_interval(self, estimate: Estimate) -> str:
         """Return the ends of the interval, such as `[0.338, 0.400]`; empty without an interval."""
@@ -79,6 +66,16 @@ class Unit(Enum):
     def format_estimate(self, estimate: Estimate) -> str:
         """Return the value and its interval, such as `0.369 [0.338, 0.400]`, a dash for NaN."""
         return f"{self.format(estimate.value)} {self.format_interval(estimate)}".rstrip()
+
+
+_FORMATS: dict[Unit, Callable[[float], str]] = {
+    Unit.SHARE: format_score,
+    Unit.PERCENT: format_percent,
+    Unit.CHANGE: partial(format_score, is_signed=True),
+    Unit.BOUND: format_bound,
+    Unit.NUMBER: format_number,
+    Unit.P_VALUE: format_p_value,
+}
 
 
 @dataclass(frozen=True)
@@ -192,11 +189,10 @@ class MeasureTable:
 
         measure: itself, or its name. None selects any model, side, case or parameter.
         """
-        name = measure if isinstance(measure, str) else measure.name
+        parts = (model, side, case, at)
         for row in self.rows:
-            if row.measure.name == name and all(
-                wanted in (None, value)
-                for wanted, value in ((model, row.model), (side, row.side), (case, row.case), (at, row.at))
+            if measure in (row.measure, row.measure.name) and all(
+                part in (None, value) for part, value in zip(parts, row[2:], strict=True)
             ):
                 return row.estimate
         return NO_ESTIMATE

@@ -62,7 +62,7 @@ def table(name: str, /, **columns: Kind) -> Table:
 
 
 def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of `table` in its own types and order.
+    """Return the columns of `table` in its own types and order. A single number fills its column.
 
     Characters that are not valid Unicode become replacement characters. Raises HarnessError, naming the column, if one
     is missing, unknown, or of another type or length.
@@ -70,6 +70,8 @@ def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]
     names = [column.name for column in table.columns]
     if set(columns) != set(names):
         raise HarnessError(f"rows of {table.name} have the columns {', '.join(names)}, not {', '.join(columns)}.")
+    rows = next((len(values) for values in columns.values() if hasattr(values, "__len__")), 1)
+    columns = {name: np.full(rows, values) if np.isscalar(values) else values for name, values in columns.items()}
     valid = {column.name: _validate_column(table, column, columns[column.name]) for column in table.columns}
     if len({len(values) for values in valid.values()}) > 1:
         raise HarnessError(f"rows of {table.name}: the columns have different lengths.")

@@ -64,7 +64,7 @@ def _membership(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple
 
 def _book(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[list[str], list[str]]:
     params = BookParams(prefix_tokens=20, suffix_tokens=20)
-    read = read_texts([path], None, [Model("m", model)], params, keeps_line_ends=keeps)
+    read = read_texts([CorpusFiles(path, keeps_line_ends=keeps)], None, [Model("m", model)], params)
     return list(read.texts), list(read.notes)
 
 

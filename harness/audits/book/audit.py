@@ -12,7 +12,7 @@ from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
 from harness.audits.stage import Stage
 from harness.core.arrays import Ints, Tokens
-from harness.core.audit import Audit, AuditContext, RowsOf
+from harness.core.audit import Audit, AuditContext, RowsOf, last_rows
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.tokenizers import Tokenizer
@@ -87,20 +87,16 @@ class BookAudit(Audit[BookParams]):
                     np.bincount(numbers, minlength=len(texts.texts))
                     for numbers in (windows.text, windows.text[self._near_windows(windows)])
                 )
-                numbers = np.arange(len(counts))
-                of_model = np.full(len(counts), number)
-                context.emit(COUNTS.name, model=of_model, text=numbers, windows=counts, near=near)
-            chosen = np.sort(order[places])
+                context.emit(COUNTS.name, model=number, text=np.arange(len(counts)), windows=counts, near=near)
             # A window has a probability under all schemes or under none.
             logprobs[:, np.isnan(logprobs).any(axis=(0, 2))] = np.nan
-            logs = dict.fromkeys(SCHEMES, np.full(len(chosen), np.nan))
-            logs |= zip(self.params.schemes, log_esp(logprobs), strict=True)
+            logs = dict.fromkeys(SCHEMES, np.nan) | dict(zip(self.params.schemes, log_esp(logprobs), strict=True))
             keys = {"text": windows.text, "window": windows.number, "start": windows.start}
             keys |= {"cut": windows.cut, "end": windows.end}
             context.emit(
                 WINDOWS.name,
-                model=np.full(len(chosen), number),
-                **{name: column[chosen] for name, column in keys.items()},
+                model=number,
+                **{name: column[np.sort(order[places])] for name, column in keys.items()},
                 **{scheme.value: column for scheme, column in logs.items()},
             )
 
@@ -113,18 +109,16 @@ class BookAudit(Audit[BookParams]):
         number = min(self.params.near, len(windows), int(np.maximum(1, spans // length).sum()))
         return np.arange(number) * len(windows) // max(1, number)
 
-    def _pairs(self, windows: Windows, chosen: Ints) -> tuple[Ints, Ints]:
+    def _pairs(self, windows: Windows, places: Ints) -> tuple[Ints, Ints]:
         """Return the prefixes and the suffixes of some windows, [windows, tokens] each."""
-        tokens = windows.tokens[chosen].astype(np.int64)
+        tokens = windows.tokens[places].astype(np.int64)
         return tokens[:, : self.params.prefix_tokens], tokens[:, self.params.prefix_tokens :]
 
 
 def _measured_places(context: AuditContext, windows: Windows, number: int, order: Ints) -> Ints:
     """Return the places in `order` of the windows that have rows, [measured]."""
-    rows = context.rows(WINDOWS.name)
-    is_of_model = np.asarray(rows["model"]) == number
-    text, window = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "window"))
-    return np.asarray(np.argsort(order)[np.searchsorted(windows.text, text) + window])
+    rows = last_rows(context.rows(WINDOWS.name), model=number)
+    return np.asarray(np.argsort(order)[np.searchsorted(windows.text, rows["text"]) + rows["window"]])
 
 
 def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:

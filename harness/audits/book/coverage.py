@@ -16,7 +16,7 @@ from harness.audits.book.inputs import THRESHOLDS
 from harness.audits.near_results import NEAR, NEAR_MEASURES
 from harness.audits.probabilities import DISCOVERABLE, SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.intervals import percentiles, wilson
 from harness.core.measures import NO_ESTIMATE, Estimate, Measure, Unit
 from harness.core.rows import Kind, table
@@ -89,7 +89,7 @@ _SHARES = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class TextWindows:
     """The measured windows of one text under one model, in order."""
 
     model: int
@@ -107,24 +107,20 @@ class Measured:
         return len(self.start)
 
 
-def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
+def read_windows(rows: RowsOf) -> tuple[list[TextWindows], int]:
     """Return the measured windows by model and text, in the order in which these were named.
 
     The second result is the number of windows that an endpoint could not measure.
     """
-    windows = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
-    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0))
-    order = np.lexsort((windows["window"], windows["text"], windows["model"]))
-    order = order[~unmeasured[order]]
-    windows = {name: values[order] for name, values in windows.items()}
-    keys: Ints = np.column_stack([windows["model"], windows["text"]])
-    measured = []
-    for model, text in np.unique(keys, axis=0).tolist():
-        is_in_part = (windows["model"] == model) & (windows["text"] == text)
-        part = {name: values[is_in_part] for name, values in windows.items()}
+    columns = last_rows(rows(WINDOWS.name), "model", "text", "window")
+    is_unmeasured = np.isnan([columns[scheme.value] for scheme in SCHEMES]).all(axis=0)
+    columns = {name: values[~is_unmeasured] for name, values in columns.items()}
+    parts = []
+    for model, text in np.unique(np.column_stack([columns["model"], columns["text"]]), axis=0).tolist():
+        part = last_rows(columns, model=model, text=text)
         logs = {scheme: part[scheme.value] for scheme in SCHEMES}
-        measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
-    return measured, int(unmeasured.sum())
+        parts.append(TextWindows(model, text, part["start"], part["cut"], part["end"], logs))
+    return parts, int(is_unmeasured.sum())
 
 
 class Passage(NamedTuple):
@@ -135,13 +131,13 @@ class Passage(NamedTuple):
     probability: float
 
 
-def character_peaks(measured: Measured, scheme: Scheme, length: int) -> Floats:
+def character_peaks(windows: TextWindows, scheme: Scheme, length: int) -> Floats:
     """Return the largest probability of a suffix that contains each of `length` characters, NaN if none does."""
     peaks = np.full(length, np.nan)
-    probabilities = np.exp(measured.logs[scheme])
+    probabilities = np.exp(windows.logs[scheme])
     # The largest ones are written last.
     for window in np.argsort(probabilities, kind="stable"):
-        peaks[measured.cut[window] : measured.end[window]] = probabilities[window]
+        peaks[windows.cut[window] : windows.end[window]] = probabilities[window]
     return peaks
 
 
@@ -155,9 +151,9 @@ def passages_of(peaks: Floats, threshold: float) -> list[Passage]:
     ]
 
 
-def window_length(measured: Sequence[Measured]) -> int:
+def window_length(parts: Sequence[TextWindows]) -> int:
     """Return the mean number of characters of a window, at least 1."""
-    lengths = np.concatenate([part.end - part.start for part in measured])
+    lengths = np.concatenate([part.end - part.start for part in parts])
     return max(1, round(float(lengths.mean())))
 
 
@@ -172,7 +168,7 @@ class TextSums(NamedTuple):
     """Cells of a block."""
 
 
-def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: int, total: int) -> TextSums:
+def sum_over_text(windows: TextWindows, scheme: Scheme, peaks: Floats, *, window: int, total: int) -> TextSums:
     """Return the sums of one text.
 
     peaks: [characters], the probabilities of its characters.
@@ -181,13 +177,13 @@ def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: 
     """
     length, cell = len(peaks), max(1, window // _CELLS_OF_WINDOW)
     cells = math.ceil(length / cell)
-    probabilities = np.exp(measured.logs[scheme])
-    of_character, of_window = np.arange(length) // cell, measured.start // cell
+    probabilities = np.exp(windows.logs[scheme])
+    of_character, of_window = np.arange(length) // cell, windows.start // cell
     series = [
         np.bincount(places, weights=values, minlength=cells)
         for places, values in (
             (of_character, ~np.isnan(peaks)),
-            (of_window, np.ones(len(measured))),
+            (of_window, np.ones(len(windows))),
             *((of_character, peaks >= threshold) for threshold in THRESHOLDS),
             *((of_window, probabilities >= threshold) for threshold in THRESHOLDS),
             (of_window, probabilities),

@@ -26,7 +26,16 @@ from harness.audits.book.results import (
 )
 from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS
 from harness.audits.probabilities import DISCOVERABLE_SECTIONS
-from harness.audits.report import bars_of, draw_sections, key_figure, measure_table, section, table_of, wide_table
+from harness.audits.report import (
+    bars_of,
+    draw_sections,
+    key_figure,
+    measure_table,
+    section,
+    table_of,
+    unmeasured_findings,
+    wide_table,
+)
 from harness.core import findings as report
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
@@ -56,17 +65,10 @@ _MAX_ROWS = 24
 """Texts in a chart."""
 _BINS = 400
 """Parts of a text in the heat map."""
-_SHOWN_PASSAGES, _MAX_PASSAGES = 20, 1_000
-_CONTEXT, _LONGEST_SHOWN = 120, 2_000
-"""Characters before and after a shown passage, and of a passage."""
-_OF_TEXTS = section(
-    wide_table,
-    "coverage",
-    f"Coverage by text, {{scheme}} (interval at p ≥ {format_bound(MIN_THRESHOLD)})",
-    *(CHARACTERS, MEASURED_WINDOWS, COVERAGE, MEAN),
-    by={"model": "model", "text": "side"},
-    intervals=(COVERAGE,),
-)
+_MAX_PASSAGES, _LISTED_PASSAGES = 20, 1_000
+"""Passages that are shown, and those in the detail table."""
+_CONTEXT, _MAX_CHARACTERS = 120, 2_000
+"""Characters before and after a passage that is shown, and of the passage itself."""
 _OF_TOTALS = section(
     bars_of,
     "coverage",
@@ -86,45 +88,50 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
     """
     results = book_results(params, texts, rows, model_names(models))
     if results is None:
-        conclusion = Conclusion(QUESTION, "Not known yet", "nothing has been measured")
-        return Findings({"is_complete": False}, ["Nothing has been measured yet."], conclusion=conclusion)
-    measured = MeasureTable([*results.totals, *results.single])
+        return unmeasured_findings(QUESTION, "nothing has been measured")
+    measures = MeasureTable([*results.totals, *results.single])
     passages = _likeliest_passages(results)
-    of_texts = [row for row in results.single if row.case in ("", results.label)]
-    tables, _ = draw_sections(of_texts, [_OF_TEXTS], scheme=results.label)
-    of_totals = [_OF_TOTALS, *DISCOVERABLE_SECTIONS, *NEAR_SECTIONS]
-    more_tables, charts = draw_sections(results.totals, of_totals, scheme=results.label, what=results.label)
-    details = [measure_table(measured), _passage_table(results, passages), _window_table(results)]
+    tables, charts = draw_sections(
+        results.totals,
+        [
+            _map_chart(results, _charted_texts(results)),
+            _text_table(results),
+            *(_OF_TOTALS, *DISCOVERABLE_SECTIONS, *NEAR_SECTIONS),
+            *(measure_table(measures), _passage_table(results, passages), _window_table(results)),
+        ],
+        scheme=results.label,
+        what=results.label,
+    )
     return Findings(
         figures={
             "scheme": results.label,
             "prefix_tokens": params.prefix_tokens,
             "suffix_tokens": params.suffix_tokens,
-            "windows": results.progress.all_windows,
-            "measured_windows": results.progress.windows,
-            "is_complete": results.progress.is_complete,
+            "windows": results.all_windows,
+            "measured_windows": results.windows,
+            "is_complete": results.is_complete,
         },
         sentences=list(_sentences(results)),
-        tables=[*tables, *more_tables, *details],
-        charts=[_map_chart(results, _shown_texts(results)), *charts],
-        passages=[_shown_passage(results, *passage) for passage in passages[:_SHOWN_PASSAGES]],
+        tables=tables,
+        charts=charts,
+        passages=[_passage(results, *passage) for passage in passages[:_MAX_PASSAGES]],
         texts=[_shaded_text(results, result) for result in results.by_text],
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=measures,
     )
 
 
 def _conclusion(results: BookResults) -> Conclusion:
     """Return the conclusion for the model with the largest coverage."""
-    model, progress, totals = results.best, results.progress, results.totals
+    model, totals = results.best, results.totals
     covered, certain = totals.select((COVERAGE, MIN_THRESHOLD), (COVERAGE, MAX_THRESHOLD), model=model, side=TEXT)
     windows, longest = totals.select((EXTRACTABLE, MIN_THRESHOLD), LONGEST, model=model, side=TEXT)
     of_control = totals.select((COVERAGE, MIN_THRESHOLD), model=model, side=CONTROL)
     control = "".join(f"; of the control text, {row.text}" for row in of_control)
-    so_far = f"; so far {progress.windows:,} of {pluralize(progress.all_windows, 'window')}"
-    if progress.all_near:
-        so_far += f" and {progress.near:,} of {pluralize(progress.all_near, 'near-verbatim window')}"
+    so_far = f"; so far {results.windows:,} of {pluralize(results.all_windows, 'window')}"
+    if results.all_near:
+        so_far += f" and {results.near:,} of {pluralize(results.all_near, 'near-verbatim window')}"
     caveat = (
         "Text that the model has seen elsewhere, such as quotations, counts as well."
         if of_control
@@ -142,7 +149,7 @@ def _conclusion(results: BookResults) -> Conclusion:
         f"probability of at least {format_bound(MIN_THRESHOLD)} under {results.label} "
         f"(95 % interval {format_percent(low)} to {format_percent(high)}); "
         f"{format_percent(certain.estimate.value)} at {format_bound(MAX_THRESHOLD)}{control}"
-        f"{'' if progress.is_complete else so_far}",
+        f"{'' if results.is_complete else so_far}",
         caveat,
         (
             key_figure(covered, results.label),
@@ -158,29 +165,39 @@ def _conclusion(results: BookResults) -> Conclusion:
 
 
 def _sentences(results: BookResults) -> Iterator[str]:
-    params = results.params
-    if results.progress.unmeasured:
-        missing = pluralize(results.progress.unmeasured, "window")
+    """Yield the limits of the measured values."""
+    if results.unmeasured:
+        missing = pluralize(results.unmeasured, "window")
         yield f"Left out {missing} that could not be measured through the endpoint."
     for gap in results.totals.select((GAP, MIN_THRESHOLD)):
         low, high = gap.estimate.low, gap.estimate.high
         verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
         yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
-    if params.endpoint is None:
-        yield (
-            "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
-            "probability is then an upper bound, which changes no coverage."
-        )
     if len(results.by_text) > _MAX_ROWS:
         yield f"Charts show {_MAX_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes
+
+
+def _text_table(results: BookResults) -> FoundTable:
+    """Return the coverage of each text under the main scheme."""
+    return wide_table(
+        "coverage",
+        f"Coverage by text, {results.label} (interval at p ≥ {format_bound(MIN_THRESHOLD)})",
+        [
+            row
+            for row in results.single.select(CHARACTERS, MEASURED_WINDOWS, COVERAGE, MEAN)
+            if row.case in ("", results.label)
+        ],
+        by={"model": "model", "text": "side"},
+        intervals=(COVERAGE,),
+    )
 
 
 def _likeliest_passages(results: BookResults) -> list[tuple[TextResult, Passage]]:
     """Return passages at the smallest threshold, the likeliest first and the longer first among equals."""
     passages = [(result, passage) for result in results.by_text for passage in result.passages]
     passages.sort(key=lambda pair: (-round(pair[1].probability, 6), pair[1].start - pair[1].end))
-    return passages[:_MAX_PASSAGES]
+    return passages[:_LISTED_PASSAGES]
 
 
 def _passage_table(results: BookResults, passages: Sequence[tuple[TextResult, Passage]]) -> FoundTable:
@@ -218,8 +235,8 @@ def _window_table(results: BookResults) -> FoundTable:
     return table_of("windows", "Every window", rows, is_detail=True)
 
 
-def _shown_passage(results: BookResults, result: TextResult, passage: Passage) -> report.Passage:
-    stop = min(passage.end, passage.start + _LONGEST_SHOWN)
+def _passage(results: BookResults, result: TextResult, passage: Passage) -> report.Passage:
+    stop = min(passage.end, passage.start + _MAX_CHARACTERS)
     rest = f" … and {passage.end - stop:,} characters more" if stop < passage.end else ""
     where = f"{result.model}: " if len(results.names) > 1 else ""
     stretches = [
@@ -242,16 +259,16 @@ def _shaded_text(results: BookResults, result: TextResult) -> ShadedText:
     return ShadedText(name, f"{title}, {results.label}", result.text, result.peaks, THRESHOLDS)
 
 
-def _shown_texts(results: BookResults) -> list[TextResult]:
+def _charted_texts(results: BookResults) -> list[TextResult]:
     """Return the texts that charts show: the first ones under each target, and then its control."""
-    shown: list[TextResult] = []
+    charted: list[TextResult] = []
     models = list(dict.fromkeys(result.model for result in results.by_text))
     rows = max(2, _MAX_ROWS // len(models))
     for model in models:
         controls = [result for result in results.by_text if result.model == model and result.is_control][: rows // 2]
         texts = [result for result in results.by_text if result.model == model and not result.is_control]
-        shown += [*texts[: rows - len(controls)], *controls]
-    return shown
+        charted += [*texts[: rows - len(controls)], *controls]
+    return charted
 
 
 def largest_by_bin(peaks: Floats, bins: int) -> Floats:
@@ -261,16 +278,16 @@ def largest_by_bin(peaks: Floats, bins: int) -> Floats:
     return np.where(largest < 0, np.nan, largest)
 
 
-def _map_chart(results: BookResults, shown: Sequence[TextResult]) -> HeatMap:
-    values = np.full((len(shown), _BINS), np.nan)
-    for row, result in enumerate(shown):
+def _map_chart(results: BookResults, texts: Sequence[TextResult]) -> HeatMap:
+    values = np.full((len(texts), _BINS), np.nan)
+    for row, result in enumerate(texts):
         parts = largest_by_bin(result.peaks, _BINS)
         # A text of fewer characters than bins fills the width, too.
         values[row] = parts[np.arange(_BINS) * len(parts) // _BINS]
     return HeatMap(
         "heat-map",
         f"Largest probability of a suffix at each place of the text, {results.label}",
-        [results.row_name(result) for result in shown],
+        [results.row_name(result) for result in texts],
         [format_bound(place / _BINS) for place in range(_BINS)],
         values,
         bounds=THRESHOLDS,

@@ -6,10 +6,9 @@ the suffix unlikely.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import field_validator
@@ -19,18 +18,15 @@ from harness.audits.models import Model, first_token_notes, load_text_tokenizer,
 from harness.audits.near_params import NearParams
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
-from harness.audits.sources import field_option, line_ends_option, target_option
+from harness.audits.sources import CorpusFiles, field_option, line_ends_option, target_option
 from harness.core.arrays import Bools
 from harness.core.attack import Field
 from harness.core.audit import Inputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import option
 from harness.core.tokenizers import Tokenizer
-from harness.corpora.documents import documents_in, require_fields
+from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
-
-if TYPE_CHECKING:
-    pass
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
 """The probabilities at which coverage is reported."""
@@ -100,16 +96,9 @@ class Texts(Inputs):
 
 
 def read_texts(
-    paths: Sequence[Path],
-    control: Path | None,
-    models: Sequence[Model],
-    params: BookParams,
-    *,
-    field: str | None = None,
-    split: str | None = None,
-    keeps_line_ends: bool = False,
+    corpora: Sequence[CorpusFiles], control: CorpusFiles | None, models: Sequence[Model], params: BookParams
 ) -> Texts:
-    """Read the documents of all `paths`, and those of `control`. models: the targets.
+    """Read the documents of all `corpora`, and those of `control`. models: the targets.
 
     A document that has fewer tokens than a window, or the text of another one, is skipped, with a note. Raises
     HarnessError for input that cannot be read, if no document remains, if the control is one of the texts, or if a
@@ -120,11 +109,8 @@ def read_texts(
     notes = Notes()
     taken: Counter[str] = Counter()
     texts: dict[str, tuple[str, bool]] = {}
-    for path in [*paths, *([control] if control is not None else [])]:
-        documents = documents_in(
-            path, field=field, split=split, notes=notes, keeps_line_ends=keeps_line_ends, replaces_invalid_bytes=True
-        )
-        for document in documents:
+    for corpus in [*corpora, *([control] if control is not None else [])]:
+        for document in corpus.documents(notes, replaces_invalid_bytes=True):
             text = "".join(document.lines)
             fewest = min(_tokens_up_to(text, tokenizer, params.window_tokens) for tokenizer in tokenizers)
             if fewest < params.window_tokens:
@@ -133,30 +119,32 @@ def read_texts(
                     f"Skipped {document.name}: {fewest} tokens, and a window has {params.window_tokens}.",
                 )
             elif text not in texts:
-                texts[text] = (_unique(document.name, taken), path is control)
-            elif path is control and not texts[text][1]:
+                texts[text] = (_unique(document.name, taken), corpus is control)
+            elif corpus is control and not texts[text][1]:
                 raise HarnessError(
                     f"the control {document.name} is the same text as {texts[text][0]}. Name text that no target has "
                     "seen."
                 )
             else:
                 notes.add("texts that were read before", f"Skipped {document.name}: the same text as {texts[text][0]}.")
-    is_control = [is_of_control for _, is_of_control in texts.values()]
+    names, is_control = [name for name, _ in texts.values()], [is_control for _, is_control in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
-        raise HarnessError(f"{paths[0]} contains no text of {params.window_tokens} tokens.{why} Name a longer text.")
+        raise HarnessError(
+            f"{corpora[0].path} contains no text of {params.window_tokens} tokens.{why} Name a longer text."
+        )
     if control is not None and not any(is_control):
-        raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
-    read = [name for name, _ in texts.values()]
-    all_notes = [*notes.sentences, *first_token_notes(models)]
-    return Texts(read, list(texts), np.array(is_control), all_notes)
+        raise HarnessError(
+            f"{control.path} contains no text of {params.window_tokens} tokens. Name a longer control text."
+        )
+    return Texts(names, list(texts), np.array(is_control), [*notes.sentences, *first_token_notes(models)])
 
 
-def _tokens_up_to(text: str, tokenizer: Tokenizer, wanted: int) -> int:
-    """Return the number of tokens of a text, or at least `wanted` if it has more."""
-    for part in (text[: _CHARACTERS_PER_TOKEN * wanted], text):
+def _tokens_up_to(text: str, tokenizer: Tokenizer, limit: int) -> int:
+    """Return the number of tokens of a text, or at least `limit` if it has more."""
+    for part in (text[: _CHARACTERS_PER_TOKEN * limit], text):
         tokens = len(tokenizer.encode(part, add_special_tokens=False).ids)
-        if tokens >= wanted or len(part) == len(text):
+        if tokens >= limit or len(part) == len(text):
             break
     return tokens
 
@@ -200,15 +188,9 @@ class BookSubject(Subject):
         params = params.for_targets(self.target, preparation.say)
         records = preparation.find_models(self.target, is_first_served=params.endpoint is not None)
         models = [Model(record.id, record.path) for record in records]
-        inputs = read_texts(
-            self.text,
-            self.control,
-            models,
-            params,
-            field=self.field,
-            split=self.split,
-            keeps_line_ends=self.keep_line_ends,
-        )
+        corpora = [CorpusFiles(path, self.field, self.split, self.keep_line_ends) for path in self.text]
+        control = None if self.control is None else replace(corpora[0], path=self.control)
+        inputs = read_texts(corpora, control, models, params)
         params = params.probed(models[0], preparation.say)
         files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(self.text, 1)}
         if self.control is not None:

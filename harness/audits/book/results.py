@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +13,13 @@ from harness.audits.book.coverage import (
     GAP,
     LONGEST,
     MEASURED_WINDOWS,
-    Measured,
     Passage,
     TextSums,
+    TextWindows,
     character_peaks,
     estimate_shares,
     passages_of,
-    read_measured,
+    read_windows,
     sum_over_text,
     window_length,
 )
@@ -45,7 +44,7 @@ class TextResult:
     name: str
     text: str
     is_control: bool
-    windows: Measured
+    windows: TextWindows
     peaks: Floats
     """The largest probability of a suffix at each character under the main scheme, [characters]."""
     sums: dict[Scheme, TextSums]
@@ -54,12 +53,6 @@ class TextResult:
     def side(self) -> str:
         """The name of the text, as it is reported."""
         return f"{self.name} (control)" if self.is_control else self.name
-
-    @property
-    def block(self) -> int:
-        """Characters of a block of the bootstrap."""
-        (sums, *_) = self.sums.values()
-        return sums.block * sums.cell
 
     @cached_property
     def passages(self) -> list[Passage]:
@@ -70,19 +63,6 @@ class TextResult:
     def longest(self) -> int:
         """Characters of the longest passage at the smallest threshold."""
         return max((passage.end - passage.start for passage in self.passages), default=0)
-
-
-class Progress(NamedTuple):
-    """The values measured so far."""
-
-    windows: int
-    all_windows: int
-    near: int
-    """Near-verbatim windows that were measured."""
-    all_near: int
-    unmeasured: int
-    """Windows that an endpoint could not measure."""
-    is_complete: bool
 
 
 @dataclass(frozen=True)
@@ -98,7 +78,15 @@ class BookResults:
     """The values of all texts and of the whole control under each model."""
     single: MeasureTable
     """The values of each text under each model and scheme."""
-    progress: Progress
+    windows: int
+    """Windows that were measured so far."""
+    all_windows: int
+    near: int
+    """Near-verbatim windows that were measured so far."""
+    all_near: int
+    unmeasured: int
+    """Windows that an endpoint could not measure."""
+    is_complete: bool
 
     @property
     def label(self) -> str:
@@ -118,39 +106,49 @@ class BookResults:
 
 def book_results(params: BookParams, texts: Texts, rows: RowsOf, names: Sequence[str]) -> BookResults | None:
     """Return all results, or None before a text other than the control is measured."""
-    measured, unmeasured = read_measured(rows)
-    if all(texts.is_control[part.text] for part in measured):
+    all_parts, unmeasured = read_windows(rows)
+    if all(texts.is_control[part.text] for part in all_parts):
         return None
     by_text: list[TextResult] = []
     totals: list[MeasureRow] = []
+    near: list[MeasureRow] = []
     for model, name in enumerate(names):
-        if parts := [part for part in measured if part.model == model]:
+        if parts := [part for part in all_parts if part.model == model]:
             window, total = window_length(parts), sum(len(texts.texts[part.text]) for part in parts)
             results = [_text_result(params, texts, part, name, window, total) for part in parts]
             totals += _totals(params, results, name)
             by_text += results
-    for model, name in enumerate(names):
         for side, is_control in ((TEXT, False), (CONTROL, True)):
             numbers = np.flatnonzero(texts.is_control == is_control).tolist()
-            totals += near_rows(rows, model, name, side=side, texts=numbers)
+            near += near_rows(rows, model, name, side=side, texts=numbers)
     counts = rows(COUNTS.name)
     all_windows, all_near = (int(np.sum(counts[column], dtype=np.int64)) for column in ("windows", "near"))
-    windows, near = sum(map(len, measured)), count_near(MeasureTable(totals))
+    windows, near_windows = sum(map(len, all_parts)), count_near(MeasureTable(near))
     has_counts = set(np.asarray(counts["model"]).tolist()) == set(range(len(names)))
-    is_complete = has_counts and windows + unmeasured == all_windows and near == all_near
-    progress = Progress(windows, all_windows, near, all_near, unmeasured, is_complete)
-    single = [row for result in by_text for row in _text_rows(params, result)]
-    return BookResults(params, texts, names, by_text, MeasureTable(totals), MeasureTable(single), progress)
+    return BookResults(
+        params,
+        texts,
+        names,
+        by_text,
+        MeasureTable([*totals, *near]),
+        MeasureTable([row for result in by_text for row in _text_rows(params, result)]),
+        windows,
+        all_windows,
+        near_windows,
+        all_near,
+        unmeasured,
+        is_complete=has_counts and windows + unmeasured == all_windows and near_windows == all_near,
+    )
 
 
 def _text_result(
-    params: BookParams, texts: Texts, measured: Measured, model: str, window: int, total: int
+    params: BookParams, texts: Texts, windows: TextWindows, model: str, window: int, total: int
 ) -> TextResult:
-    text = texts.texts[measured.text]
-    peaks = {scheme: character_peaks(measured, scheme, len(text)) for scheme in params.schemes}
-    sums = {scheme: sum_over_text(measured, scheme, peaks[scheme], window=window, total=total) for scheme in peaks}
-    is_control = bool(texts.is_control[measured.text])
-    return TextResult(model, texts.names[measured.text], text, is_control, measured, peaks[params.main_scheme], sums)
+    text = texts.texts[windows.text]
+    peaks = {scheme: character_peaks(windows, scheme, len(text)) for scheme in params.schemes}
+    sums = {scheme: sum_over_text(windows, scheme, peaks[scheme], window=window, total=total) for scheme in peaks}
+    is_control = bool(texts.is_control[windows.text])
+    return TextResult(model, texts.names[windows.text], text, is_control, windows, peaks[params.main_scheme], sums)
 
 
 def _share_rows(sums: Sequence[TextSums], model: str, side: str, case: str) -> list[MeasureRow]:

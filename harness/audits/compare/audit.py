@@ -55,7 +55,7 @@ class CompareAudit(Audit[CompareParams]):
             prefixes, length = pairs.prefixes[batch.rows], pairs.suffixes.shape[1]
             samples = context.target(model).sample(prefixes, Policy(top_k=1), trials=1, length=length)
             tokens = samples.suffixes[np.argsort(samples.row, kind="stable")].astype(float)
-            context.emit(COMPLETIONS.name, model=np.full(len(tokens), model), sequence=batch.items, tokens=tokens)
+            context.emit(COMPLETIONS.name, model=model, sequence=batch.items, tokens=tokens)
 
 
 def _completion_stage(model: int) -> str:

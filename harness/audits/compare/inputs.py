@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,36 +139,33 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[StoredTarget]]]
     keys = [key for key in (row.tobytes() for row in _whole(pairs)) if all(key in rows for rows in rows_by_key)]
     if not keys:
         raise HarnessError(f"{first} and {audits[-1][0]} have no sequence in common. Audit the same pairs.")
-    if len({target.top_k for _, _, targets in audits for target in targets}) > 1:
+    targets = [(id_, target) for id_, _, of_audit in audits for target in of_audit]
+    if len({target.top_k for _, target in targets}) > 1:
         raise HarnessError(
             f"{first} and {audits[-1][0]} used different values of --top-k. Run one of them again with the same value."
         )
-    names = Counter(target.name for _, _, targets in audits for target in targets)
     of_audits = (note for _, of_audit, _ in audits for note in of_audit.notes)
     notes = list(dict.fromkeys([*of_audits, *different, *tokenizer.first_token_notes()]))
-    stored: dict[str, Floats] = {}
-    for (id_, of_audit, targets), rows in zip(audits, rows_by_key, strict=True):
-        places = [rows[key] for key in keys]
-        for target in targets:
-            # Two precisions of a model have one name.
-            name = target.name if names[target.name] == 1 else f"{target.name} ({id_})"
-            stored[name] = target.logprobs[:, places]
+    places = {id_: [rows[key] for key in keys] for (id_, _, _), rows in zip(audits, rows_by_key, strict=True)}
+    for id_, of_audit, _ in audits:
         if len(keys) < len(of_audit):
             notes.append(f"{len(keys):,} of {pluralize(len(of_audit), 'sequence')} of {id_} are in all audits.")
-    logprobs = np.array(list(stored.values()))  # [targets, schemes, n, length]
+    logprobs = np.array([target.logprobs[:, places[id_]] for id_, target in targets])  # [targets, schemes, n, length]
     # An endpoint may not have measured all sequences.
     is_known = ~np.isnan(logprobs).any(axis=(0, 1, 3))
     if not is_known.all():
         notes.append(f"Left out {pluralize(int((~is_known).sum()), 'sequence')} that some audit could not measure.")
-    rows = np.array([rows_by_key[0][key] for key in keys], np.int64)[is_known]
+    rows = np.array(places[first], np.int64)[is_known]
     shared = replace(
         pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], rows=rows, names=(), notes=notes
     )
+    # Two precisions of a model have one name.
+    names = Counter(target.name for _, target in targets)
     return ComparedPairs(
         **vars(shared),
         is_control=np.zeros(len(rows), bool),
         copies=np.full(len(rows), _UNKNOWN),
-        targets=list(stored),
+        targets=[target.name if names[target.name] == 1 else f"{target.name} ({id_})" for id_, target in targets],
         logprobs=logprobs[:, :, is_known],
     )
 
@@ -175,13 +173,13 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[StoredTarget]]]
 def stored_targets(audit: StoredAudit) -> tuple[str, Pairs, list[StoredTarget]]:
     """Return the id, the pairs and the targets of a leakage audit. Raises HarnessError for another audit."""
     params, pairs, names = stored_leakage(audit)
-    stored = []
+    targets = []
     for model, name in enumerate(names):
         sequences, logprobs = tokens_by_sequence(audit.rows("token"), model, pairs.prefix_length, SCHEMES)
         if len(sequences) < len(pairs):
             raise HarnessError(f"{audit.id} has not measured all sequences of {name}. Continue with harness resume.")
-        stored.append(StoredTarget(name, logprobs, params.top_k))
-    return audit.id, pairs, stored
+        targets.append(StoredTarget(name, logprobs, params.top_k))
+    return audit.id, pairs, targets
 
 
 def _whole(pairs: Pairs) -> Ints:
@@ -215,9 +213,9 @@ class CompareSubject(PairSubject):
         return self._read_runs(params, preparation) if self.run else self._read_pairs(params, preparation)
 
     def _read_runs(self, params: CompareParams, preparation: Preparation) -> Reading:
-        if named := [name for name, value in self if name not in ("run", "limit") and value not in (None, False, ())]:
-            options = ["the pairs" if name == "pairs" else f"--{name.replace('_', '-')}" for name in named]
-            raise UsageError(f"--run compares stored audits. Remove {' and '.join(options)}.")
+        if options := [name for name, value in self if name not in ("run", "limit") and value not in (None, False, ())]:
+            words = ["the pairs" if name == "pairs" else f"--{name.replace('_', '-')}" for name in options]
+            raise UsageError(f"--run compares stored audits. Remove {' and '.join(words)}.")
         audits = [preparation.open_audit(name) for name in self.run]
         if len({audit.id for audit in audits}) < len(audits):
             raise UsageError("a run is named twice with --run. Name two audits.")
@@ -241,14 +239,10 @@ class CompareSubject(PairSubject):
             )
         records = preparation.find_models(ids, revision=revision)
         models = [Model(record.id, record.path) for record in records]
+        read = partial(read_pairs, models=models, size=self.size, limit=self.limit, seed=preparation.seed)
         control_source = named_source(self, self.control, self.control_round)
-        pairs, control = (
-            None if side is None else read_pairs(side, models, self.size, limit=self.limit, seed=preparation.seed)
-            for side in (source, control_source)
-        )
-        assert pairs is not None
-        files = source_files("pairs", source)
-        files |= {f"control {name}": path for name, path in source_files("pairs", control_source).items()}
+        pairs = with_control(read(source), None if control_source is None else read(control_source), self.copies)
+        files = source_files("pairs", source) | source_files("control pairs", control_source)
         if self.copies is not None:
             files["copies"] = self.copies
-        return Reading(params, with_control(pairs, control, self.copies), source_name(source), files, records)
+        return Reading(params, pairs, source_name(source), files, records)

@@ -8,9 +8,9 @@ import numpy as np
 
 from harness.audits.compare.inputs import SCHEMES, ComparedPairs, CompareParams
 from harness.audits.leakage.tokens import TOKENS, tokens_by_sequence
-from harness.audits.probabilities import Scheme, leaked_probability, log_esp
+from harness.audits.probabilities import leaked_probability, log_esp
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.intervals import bootstrap_means, percentiles
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.rows import Kind, table
@@ -63,9 +63,6 @@ TEXT, CONTROL = "text", "control"
 BY_COPIES = "copies: "
 """The beginning of the side of the sequences with a number of copies, which is a key of `COPIES`."""
 
-Values = Mapping[Measure, Floats]
-"""The measures of sequences under all targets, [targets, n] each."""
-
 
 @dataclass(frozen=True)
 class Group:
@@ -74,9 +71,22 @@ class Group:
     side: str
     sequences: Ints
     """Their numbers, [n]."""
-    values: Values
-    clusters: int
-    """The number of clusters of near-copies."""
+    values: Floats
+    """Each of `MEMORIZATION` of the sequences under all targets, [measures, targets, n]."""
+    clusters: Ints
+    """The cluster of near-copies of each, [n]."""
+
+    @property
+    def strength(self) -> Floats:
+        """The extraction strength of the sequences, [targets, n]."""
+        return np.asarray(self.values[MEMORIZATION.index(STRENGTH)])
+
+    def most_changed(self, limit: int) -> Ints:
+        """Return the places of the sequences that changed most from the first target to the last one."""
+        esp = self.values[MEMORIZATION.index(ESP)]
+        strength, esp = (np.abs(values[-1] - values[0]) for values in (self.strength, esp))
+        order = np.lexsort((self.sequences, -esp, -strength))
+        return np.asarray(order[(strength + esp)[order] > 0][:limit])
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class CompareResults:
     """The greedy completion of each sequence under each target."""
     groups: list[Group]
     """The sequences, and the control if there is one."""
-    measured: MeasureTable
+    measures: MeasureTable
     """The mean of each measure under each target, the changes from the first target, and the means by copies."""
     is_complete: bool
 
@@ -107,11 +117,11 @@ class CompareResults:
 
     def mean(self, measure: Measure, model: str, side: str = TEXT) -> float:
         """Return the mean of a measure under a target."""
-        return self.measured.get(measure, model=model, side=side).value
+        return self.measures.get(measure, model=model, side=side).value
 
-    def change(self, measure: Measure, model: str, side: str = TEXT) -> Estimate:
-        """Return the change of a measure from the first target to another one."""
-        return self.measured.get(CHANGE, model=model, side=side, case=label_of(measure, self.params))
+    def change(self, measure: Measure, side: str = TEXT) -> Estimate:
+        """Return the change of a measure from the first to the last target."""
+        return self.measures.get(CHANGE, model=self.names[-1], side=side, case=label_of(measure, self.params))
 
 
 def label_of(measure: Measure, params: CompareParams) -> str:
@@ -131,46 +141,30 @@ def compare_results(
     if not targets or is_control.all():
         return None
     of_targets = [_values(params, *tokens[model], common) for model in targets]
-    values = {measure: np.array([of_target[measure] for of_target in of_targets]) for measure in MEMORIZATION}
-    measured = [names[model] for model in targets]
+    values = np.moveaxis(np.array(of_targets), 0, 1)  # [measures, targets, n]
+    groups = [
+        Group(side, common[is_of_side], values[:, :, is_of_side], pairs.clusters(common[is_of_side]))
+        for side, is_of_side in ((TEXT, ~is_control), (CONTROL, is_control))
+        if is_of_side.any()
+    ]
+    target_names = [names[model] for model in targets]
+    measures = [row for group in groups for row in _group_rows(params, group, target_names)]
+    copies = np.searchsorted(list(COPIES.values()), pairs.copies[common], side="right") - 1  # -1 if unknown
+    for number in np.unique(copies[copies >= 0]).tolist():
+        side = BY_COPIES + list(COPIES)[number]
+        measures += _mean_rows(params, side, values[:, :, copies == number], target_names)
     completions = [_completions(rows, model) for model in targets]
-    groups: list[Group] = []
-    means: list[MeasureRow] = []
-    changes: list[MeasureRow] = []
-    for side, is_chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
-        if is_chosen.any():
-            chosen = common[is_chosen]
-            clusters = pairs.clusters(chosen)
-            group = Group(side, chosen, _chosen(values, is_chosen), len(np.unique(clusters)))
-            groups.append(group)
-            replicates = _replicates(group.values, clusters)
-            means += _means(params, group, replicates, measured)
-            changes += _changes(params, group, replicates, measured)
-    copies = _by_copies(params, pairs.copies[common], values, measured)
     is_complete = len(targets) == len(names) and all(
         len(sequences) == len(pairs) and (len(pairs.targets) > 0 or len(completed) == len(pairs))
         for (sequences, _), completed in zip(tokens, completions, strict=True)
     )
-    everything = MeasureTable([*means, *changes, *copies])
-    return CompareResults(params, pairs, measured, completions, groups, everything, is_complete)
+    return CompareResults(params, pairs, target_names, completions, groups, MeasureTable(measures), is_complete)
 
 
 def _completions(rows: RowsOf, model: int) -> dict[int, Ints]:
     """Return the greedy completion of each sequence under a target."""
-    completed = rows(COMPLETIONS.name)
-    return {
-        int(completed["sequence"][place]): completed["tokens"][place].astype(np.int64)
-        for place in np.flatnonzero(np.asarray(completed["model"]) == model).tolist()
-    }
-
-
-def most_changed(results: CompareResults, target: int, limit: int) -> Ints:
-    """Return the places in the subject of the sequences that changed most from the first target to number `target`."""
-    values = results.subject.values
-    strength = np.abs(values[STRENGTH][target] - values[STRENGTH][0])
-    esp = np.abs(values[ESP][target] - values[ESP][0])
-    order = np.lexsort((results.subject.sequences, -esp, -strength))
-    return np.asarray(order[(strength + esp)[order] > 0][:limit])
+    completions = last_rows(rows(COMPLETIONS.name), model=model)
+    return dict(zip(completions["sequence"].tolist(), completions["tokens"].astype(np.int64), strict=True))
 
 
 def is_predicted(greedy_logprobs: Floats) -> Bools:
@@ -197,34 +191,23 @@ def extraction_strength(predicted: Bools) -> Floats:
     return np.asarray(tail / length)
 
 
-def _values(params: CompareParams, measured: Ints, logprobs: Floats, sequences: Ints) -> dict[Measure, Floats]:
-    """Return the measures of some of the `measured` sequences under one target, [n] each.
+def _values(params: CompareParams, of_target: Ints, logprobs: Floats, sequences: Ints) -> Floats:
+    """Return each of `MEMORIZATION` of some `sequences` under one target, [measures, n].
 
-    logprobs: [schemes, measured, length].
+    of_target: all sequences that were measured, [m].
+    logprobs: [schemes, m, length].
     """
-    by_scheme = dict(zip(SCHEMES, logprobs[:, np.searchsorted(measured, sequences)], strict=True))
-    predicted = is_predicted(by_scheme[Scheme.GREEDY])
-    logs = log_esp(by_scheme[Scheme.TOP_K])
-    return {
+    greedy, plain, top_k = logprobs[:, np.searchsorted(of_target, sequences)]
+    predicted, logs = is_predicted(greedy), log_esp(top_k)
+    values = {
         EXACT: exact_memorization(predicted),
         STRENGTH: extraction_strength(predicted),
-        GREEDY: predicted.all(axis=1).astype(np.float64),
+        GREEDY: predicted.all(axis=1),
         ESP: np.exp(logs),
         LEAKED: leaked_probability(logs, params.queries),
-        LIKELIHOOD: by_scheme[Scheme.PLAIN].mean(axis=1),
+        LIKELIHOOD: plain.mean(axis=1),
     }
-
-
-def _chosen(values: Values, is_chosen: Bools) -> Values:
-    return {measure: of_measure[:, is_chosen] for measure, of_measure in values.items()}
-
-
-def _replicates(values: Values, clusters: Ints) -> Values:
-    """Return the mean of each measure in each replicate, [targets, REPLICATES]; all share the draws of clusters."""
-    stacked = np.array(list(values.values()))  # [measures, targets, n]
-    measures, targets, number = stacked.shape
-    means = bootstrap_means(stacked.reshape(-1, number), clusters).T.reshape(measures, targets, -1)
-    return dict(zip(values, means, strict=True))
+    return np.array([values[measure] for measure in MEMORIZATION])
 
 
 def _estimate(values: Floats, replicates: Floats | None = None) -> Estimate:
@@ -239,36 +222,29 @@ def _estimate(values: Floats, replicates: Floats | None = None) -> Estimate:
     return Estimate(mean, float(low), float(high), number)
 
 
-def _mean_row(params: CompareParams, measure: Measure, mean: Estimate, model: str, side: str) -> MeasureRow:
-    # The others are of greedy decoding and plain sampling.
-    case = params.label if measure in (ESP, LEAKED) else ""
-    return MeasureRow(measure, mean, model, side, case, params.queries if measure is LEAKED else None)
+def _mean_rows(
+    params: CompareParams, side: str, values: Floats, names: Sequence[str], replicates: Floats | None = None
+) -> Iterator[MeasureRow]:
+    """Yield the mean of each measure under each target. replicates: [measures, targets, REPLICATES]."""
+    for target, name in enumerate(names):
+        for place, measure in enumerate(MEMORIZATION):
+            # The others are of greedy decoding and plain sampling.
+            case = params.label if measure in (ESP, LEAKED) else ""
+            at = params.queries if measure is LEAKED else None
+            mean = _estimate(values[place, target], None if replicates is None else replicates[place, target])
+            yield MeasureRow(measure, mean, name, side, case, at)
 
 
-def _means(params: CompareParams, group: Group, replicates: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
-    for place, name in enumerate(names):
-        for measure, values in group.values.items():
-            yield _mean_row(params, measure, _estimate(values[place], replicates[measure][place]), name, group.side)
-
-
-def _changes(params: CompareParams, group: Group, replicates: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
-    """Yield the paired difference of each measure from the first target, and in how many sequences it fell and rose."""
-    for place, name in enumerate(names[1:], 1):
-        for measure, values in group.values.items():
-            change = values[place] - values[0]
-            for of_change, estimate in (
-                (CHANGE, _estimate(change, replicates[measure][place] - replicates[measure][0])),
-                (LOWER, _estimate(change < 0)),
-                (HIGHER, _estimate(change > 0)),
-            ):
-                yield MeasureRow(of_change, estimate, name, group.side, label_of(measure, params))
-
-
-def _by_copies(params: CompareParams, copies: Ints, values: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
-    """Yield the means by number of copies, if it is known. copies: [n], -1 if unknown."""
-    group = np.searchsorted(list(COPIES.values()), copies, side="right") - 1
-    for number in np.unique(group[group >= 0]).tolist():
-        chosen = _chosen(values, group == number)
-        for place, name in enumerate(names):
-            for measure, of_measure in chosen.items():
-                yield _mean_row(params, measure, _estimate(of_measure[place]), name, BY_COPIES + list(COPIES)[number])
+def _group_rows(params: CompareParams, group: Group, names: Sequence[str]) -> Iterator[MeasureRow]:
+    """Yield the means, and the paired differences from the first target, with the shares that fell and rose."""
+    shape, side = group.values.shape, group.side
+    # All measures and targets share the draws of clusters.
+    means = bootstrap_means(group.values.reshape(-1, shape[2]), group.clusters)
+    replicates = means.T.reshape(*shape[:2], -1)
+    yield from _mean_rows(params, side, group.values, names, replicates)
+    for target, name in enumerate(names[1:], 1):
+        for measure, values, drawn in zip(MEMORIZATION, group.values, replicates, strict=True):
+            change, case = values[target] - values[0], label_of(measure, params)
+            yield MeasureRow(CHANGE, _estimate(change, drawn[target] - drawn[0]), name, side, case)
+            yield MeasureRow(LOWER, _estimate(change < 0), name, side, case)
+            yield MeasureRow(HIGHER, _estimate(change > 0), name, side, case)

@@ -130,9 +130,7 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -384,15 +382,15 @@ class Endpoint:
         if status == 200:
             return content
         refusal = self._refusal(status, content)
-        shown = f"status {status}, {refusal.code}" if refusal.code else f"status {status}"
+        reply = f"status {status}, {refusal.code}" if refusal.code else f"status {status}"
         if status == _LEGAL_REASONS or refusal.is_filter:
-            raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
+            raise BadAnswer(f"{BLOCKED} ({reply})", is_final=True)
         if status in _FATAL or 300 <= status < 400 or refusal.is_used_up:
             clause = _NO_CREDIT if refusal.is_used_up else _FATAL.get(status, "redirects requests")
-            raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
+            raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({reply}){self._through}.")
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
-            raise BadAnswer(f"answers with {shown}{self._through}", wait=wait)
+            raise BadAnswer(f"answers with {reply}{self._through}", wait=wait)
         code = ": ".join(filter(None, (refusal.code, refusal.parameter)))
         is_vague = status in (400, 422) and (refusal.code is None or bool(_VAGUE_CODE.search(refusal.code)))
         raise BadAnswer(
@@ -412,8 +410,11 @@ class Endpoint:
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         fields = error if isinstance(error, dict) else {}
         inner = fields.get("innererror")
-        named = (inner.get("code") if isinstance(inner, dict) else None, *map(fields.get, ("code", "type", "status")))
-        codes = [code for code in (*named, error) if isinstance(code, str) and _CODE.fullmatch(code)]
+        code_fields = (
+            inner.get("code") if isinstance(inner, dict) else None,
+            *map(fields.get, ("code", "type", "status")),
+        )
+        codes = [code for code in (*code_fields, error) if isinstance(code, str) and _CODE.fullmatch(code)]
         code = next(filter(_USED_UP.search, codes), next(iter(codes), None))
         message = fields.get("message", error)
         # A quotation of the prompt comes after a colon or a quotation mark.

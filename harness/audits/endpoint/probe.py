@@ -4,20 +4,19 @@ Two prompts that differ in their last tokens show positions that are shifted. A 
 it: at the first token that differs it must be the same, and at the token after that it must be another one.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, BadAnswer, Endpoint, Value
+from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, Answer, BadAnswer, Endpoint, Value
 from harness.audits.endpoint.params import REFUSAL, EndpointForm, LogprobsField, PromptForm, model_of
 from harness.audits.endpoint.prompt_logprobs import (
     OTHER_TOKENS,
     ROUNDING,
     PromptLogprobs,
+    PromptRequests,
     read_prompt_logprobs,
-    request_prompt,
-    with_first_token,
 )
 from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError, Interruption
@@ -128,10 +127,10 @@ class Probe:
         Raises BadAnswer if the endpoint adds a token that the tokenizer does not add, or the other way round. A token
         that is added is the first of the returned ones, or is only counted in `usage`.
         """
-        sent = with_first_token(form, tokens)
-        skip, counted, model = self._request(form, sent, lambda answer: self._read_added(answer, form, sent))
+        requests = PromptRequests(self._endpoint, self._tokenizer, form)
+        skip, counted, sent, model = self._value(requests.send(tokens, partial(_read_added, form=form)))
         # A smaller number is wrong: all tokens of the prompt are returned.
-        added = None if counted is None or counted < len(sent) else counted - len(sent)
+        added = None if counted is None or counted < sent else counted - sent
         added = max(skip, added or 0) if skip or added is not None else None
         if form.prompt is PromptForm.TOKENS and added:
             raise BadAnswer("puts a special token before prompts that are sent as tokens", is_final=True)
@@ -149,47 +148,40 @@ class Probe:
                 raise BadAnswer(OTHER_TOKENS, is_final=True)
         return skip, added is None and form.prompt is PromptForm.TEXT, model
 
-    def _read_added(self, answer: Any, form: EndpointForm, sent: Ints) -> tuple[int, int | None, str]:
-        """Return the positions before those of the prompt, 0 or 1, the prompt tokens in `usage`, and the model."""
-        try:
-            skip = 0
-            read_prompt_logprobs(answer, sent, self._tokenizer, form.field)
-        except BadAnswer as error:
-            if error.fault != OTHER_TOKENS:
-                raise
-            skip = 1
-            try:
-                read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=skip)
-            except BadAnswer:
-                raise error from None
-        counted = (answer.get("usage") or {}).get("prompt_tokens")
-        return skip, counted if type(counted) is int else None, model_of(answer)
-
     def _encode(self, text: str) -> Ints:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
 
     def _ask(self, form: EndpointForm, tokens: Ints, *, temperature: float = 1) -> PromptLogprobs:
-        sent = with_first_token(form, tokens)
-        logprobs: PromptLogprobs = self._request(
-            form,
-            sent,
-            lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
-            temperature=temperature,
-        )
-        return logprobs.last(len(tokens))
+        requests = PromptRequests(self._endpoint, self._tokenizer, form)
+        return self._value(requests.ask(tokens, temperature=temperature)).last(len(tokens))
 
-    def _request(
-        self, form: EndpointForm, sent: Ints, read: Callable[[Any], Value], *, temperature: float = 1
-    ) -> Value:
-        answer = request_prompt(self._endpoint, self._tokenizer, form, sent, temperature=temperature, read=read)
-        if answer.value is None:
-            if answer.fault.startswith((UNREACHABLE, TIMED_OUT)):
-                raise self._error(answer.fault)
-            raise BadAnswer(answer.fault, is_final=True)
-        return answer.value
+    def _value(self, answer: Answer[Value]) -> Value:
+        """Return the value of an answer. Raises BadAnswer for a fault, and HarnessError without an answer."""
+        if answer.value is not None:
+            return answer.value
+        if answer.fault.startswith((UNREACHABLE, TIMED_OUT)):
+            raise self._error(answer.fault)
+        raise BadAnswer(answer.fault, is_final=True)
 
     def _error(self, clause: str) -> HarnessError:
         return HarnessError(f"{self._endpoint.url}: the endpoint {clause}.")
+
+
+def _read_added(answer: Any, sent: Ints, tokenizer: Tokenizer, form: EndpointForm) -> tuple[int, int | None, int, str]:
+    """Return the positions before those of the prompt, 0 or 1, the prompt tokens in `usage` and sent, and the model."""
+    skip = 0
+    try:
+        read_prompt_logprobs(answer, sent, tokenizer, form)
+    except BadAnswer as error:
+        if error.fault != OTHER_TOKENS:
+            raise
+        skip = 1
+        try:
+            read_prompt_logprobs(answer, sent, tokenizer, form.model_copy(update={"skip": skip}))
+        except BadAnswer:
+            raise error from None
+    counted = (answer.get("usage") or {}).get("prompt_tokens")
+    return skip, counted if type(counted) is int else None, len(sent), model_of(answer)
 
 
 def drift(form: EndpointForm, logprobs: PromptLogprobs) -> float:

@@ -7,7 +7,8 @@ tokens that were sent.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from harness.core.tokenizers import Tokenizer
 ROUNDING = 1e-3
 """Nats that rounding explains."""
 OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
+_Lists: TypeAlias = tuple[Sequence[Any], Sequence[str], Sequence[Any], list[dict[str, float]]]
+"""For each position the log-probability of its token, the token's name and text, and the likeliest tokens."""
 _ID_BEGINNING = "token_id:"
 """The text before an id if vLLM or SGLang is started with --return-tokens-as-token-ids."""
 
@@ -69,55 +72,63 @@ class PromptLogprobs:
         return logprobs
 
 
-def request_prompt(
-    endpoint: Endpoint,
-    tokenizer: Tokenizer,
-    form: EndpointForm,
-    tokens: Ints,
-    *,
-    temperature: float = 1,
-    read: Callable[[Any], Value],
-) -> Answer[Value]:
-    """Return what `read` makes of the answer for the log-probabilities of a prompt and of the likeliest tokens there.
+@dataclass(frozen=True)
+class PromptRequests:
+    """Requests for the log-probabilities of prompts, in the form that an endpoint takes."""
 
-    tokens: those that are sent.
-    """
-    sent = tokens.tolist()
-    prompt = sent if form.prompt is PromptForm.TOKENS else tokenizer.decode(sent, skip_special_tokens=False)
-    # Servers differ in what they make of 0 tokens.
-    body = {"prompt": prompt, "max_tokens": 1, "temperature": temperature}
-    if form.field is LogprobsField.ECHO:
-        body |= {"echo": True, "logprobs": form.likeliest}
-    else:
-        body |= {"prompt_logprobs": form.likeliest}
+    endpoint: Endpoint
+    tokenizer: Tokenizer
+    form: EndpointForm
 
-    def read_answer(answer: Any) -> Value:
-        if form.model and form.model != model_of(answer):
-            raise BadAnswer(f"answers with another model ({model_of(answer) or 'without a name'}) than {form.model}")
-        return read(answer)
+    def ask(self, tokens: Ints, *, temperature: float = 1) -> Answer[PromptLogprobs]:
+        """Return the log-probabilities of a prompt, whose last positions are those of `tokens`."""
+        return self.send(tokens, partial(read_prompt_logprobs, form=self.form), temperature=temperature)
 
-    return endpoint.request(body, read_answer)
+    def send(
+        self, tokens: Ints, read: Callable[[Any, Ints, Tokenizer], Value], *, temperature: float = 1
+    ) -> Answer[Value]:
+        """Return what `read` makes of an answer, the tokens that were sent and the tokenizer.
+
+        The first token is put before `tokens` if the audit puts it before every prompt.
+        """
+        form = self.form
+        sent = tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
+        ids = sent.tolist()
+        prompt = ids if form.prompt is PromptForm.TOKENS else self.tokenizer.decode(ids, skip_special_tokens=False)
+        # Servers differ in what they make of 0 tokens.
+        body = {"prompt": prompt, "max_tokens": 1, "temperature": temperature}
+        if form.field is LogprobsField.ECHO:
+            body |= {"echo": True, "logprobs": form.likeliest}
+        else:
+            body |= {"prompt_logprobs": form.likeliest}
+
+        def read_answer(answer: Any) -> Value:
+            model = model_of(answer)
+            if form.model and form.model != model:
+                raise BadAnswer(f"answers with another model ({model or 'without a name'}) than {form.model}")
+            return read(answer, sent, self.tokenizer)
+
+        return self.endpoint.request(body, read_answer)
 
 
-def with_first_token(form: EndpointForm, tokens: Ints) -> Ints:
-    """Return `tokens` after the token that the audit puts before every prompt, if there is one."""
-    return tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
-
-
-def read_prompt_logprobs(
-    answer: Any, tokens: Ints, tokenizer: Tokenizer, field: LogprobsField, *, skip: int = 0
-) -> PromptLogprobs:
+def read_prompt_logprobs(answer: Any, tokens: Ints, tokenizer: Tokenizer, form: EndpointForm) -> PromptLogprobs:
     """Return the log-probabilities of `tokens` [n] from an answer's JSON.
 
-    skip: positions before them that the endpoint returns, of a token that it puts before every prompt. Raises BadAnswer
-    if positions are missing or are of other tokens, and LookupError or TypeError for JSON of another form.
+    Raises BadAnswer if positions are missing or are of other tokens, and LookupError or TypeError for JSON of another
+    form.
     """
-    if field is LogprobsField.ECHO:
-        read = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
+    choice, positions = answer["choices"][0], slice(form.skip, form.skip + len(tokens))
+    if form.field is LogprobsField.ECHO:
+        values, names, texts, likeliest = _read_echo(choice.get("logprobs"), positions)
     else:
         # Older versions of vLLM put the list of positions beside the choices.
-        positions = answer["choices"][0].get("prompt_logprobs") or answer.get("prompt_logprobs")
-        read = _read_vllm(positions, tokens, tokenizer, skip)
+        entries = choice.get("prompt_logprobs") or answer.get("prompt_logprobs")
+        values, names, texts, likeliest = _read_vllm(entries, positions, tokens)
+    _require_equal_tokens(texts, tokens, tokenizer)
+    read = PromptLogprobs(
+        np.array([math.nan if value is None else _number(value) for value in values], np.float64), names, likeliest
+    )
+    read.tokens[:1] = math.nan
     logprobs = read.tokens[1:]
     for logprob, top in zip(logprobs.tolist(), read.likeliest[1:], strict=True):
         largest = max(top.values(), default=-math.inf)
@@ -135,39 +146,36 @@ def read_prompt_logprobs(
     return read
 
 
-def _read_echo(lists: Any, tokens: Ints, tokenizer: Tokenizer, skip: int) -> PromptLogprobs:
+def _read_echo(lists: Any, positions: slice) -> _Lists:
     if not lists or not lists.get("tokens"):
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
-    stop = skip + len(tokens)
     texts, values, tops = (lists[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a token that is not a text cannot be compared with the prompt's")
-    _require_positions(min(map(len, (texts, values, tops))), stop)
-    _require_equal_tokens(texts[skip:stop], tokens, tokenizer)
-    return _from_lists(values[skip:stop], texts[skip:stop], [_numbers(top) for top in tops[skip:stop]])
+    _require_positions(min(map(len, (texts, values, tops))), positions.stop)
+    return values[positions], texts[positions], texts[positions], [_numbers(top) for top in tops[positions]]
 
 
-def _read_vllm(positions: Any, tokens: Ints, tokenizer: Tokenizer, skip: int) -> PromptLogprobs:
-    if not positions:
+def _read_vllm(entries_of: Any, positions: slice, tokens: Ints) -> _Lists:
+    if not entries_of:
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
-    _require_positions(len(positions), skip + len(tokens))
-    values: list[Any] = []
-    likeliest, texts = [], []
-    for place, (token, position) in enumerate(zip(tokens.tolist(), positions[skip:], strict=False)):
+    _require_positions(len(entries_of), positions.stop)
+    names = [str(token) for token in tokens.tolist()]
+    values, texts, likeliest = [], [], []
+    for place, (name, position) in enumerate(zip(names, entries_of[positions], strict=False)):
         entries = position or {}
-        sent = entries.get(str(token))
-        if sent is None and place:
+        own = entries.get(name)
+        if own is None and place:
             raise BadAnswer(OTHER_TOKENS, is_final=True)
+        values.append(None if own is None else own["logprob"])
+        texts.append(None if own is None else own.get("decoded_token"))
         likeliest.append(_numbers({str(int(id_)): entry["logprob"] for id_, entry in entries.items()}))
-        values.append(None if sent is None else sent["logprob"])
-        texts.append(None if sent is None else sent.get("decoded_token"))
-    _require_equal_tokens(texts, tokens, tokenizer)
-    return _from_lists(values, [str(token) for token in tokens.tolist()], likeliest)
+    return values, names, texts, likeliest
 
 
-def _require_positions(returned: int, wanted: int) -> None:
-    if returned < wanted:
-        raise BadAnswer(f"returns {returned} positions for a prompt of {wanted} tokens", is_final=True)
+def _require_positions(returned: int, sent: int) -> None:
+    if returned < sent:
+        raise BadAnswer(f"returns {returned} positions for a prompt of {sent} tokens", is_final=True)
 
 
 def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: Tokenizer) -> None:
@@ -197,9 +205,3 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
     return float(value)
-
-
-def _from_lists(values: Sequence[Any], names: Sequence[str], likeliest: list[dict[str, float]]) -> PromptLogprobs:
-    tokens = np.array([math.nan if value is None else _number(value) for value in values], np.float64)
-    tokens[:1] = math.nan
-    return PromptLogprobs(tokens, names, likeliest)

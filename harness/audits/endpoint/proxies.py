@@ -29,7 +29,7 @@ def through_proxy(url: httpx.URL) -> str:
     address = proxies[scheme]
     try:
         proxy = httpx.URL(address if "://" in address else f"http://{address}")
-        shown = str(proxy.copy_with(userinfo=b"***")) if proxy.userinfo else str(proxy)
+        name = str(proxy.copy_with(userinfo=b"***")) if proxy.userinfo else str(proxy)
     except httpx.InvalidURL:
-        shown = "[not a URL]"
-    return f" through the proxy {shown} of {scheme}_proxy"
+        name = "[not a URL]"
+    return f" through the proxy {name} of {scheme}_proxy"

@@ -9,13 +9,7 @@ import numpy as np
 from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
 from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.probe import drift, probe_tokens, require_unchanged
-from harness.audits.endpoint.prompt_logprobs import (
-    ROUNDING,
-    PromptLogprobs,
-    read_prompt_logprobs,
-    request_prompt,
-    with_first_token,
-)
+from harness.audits.endpoint.prompt_logprobs import ROUNDING, PromptLogprobs, PromptRequests
 from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.stage import Stage
@@ -39,6 +33,7 @@ class ServedModel:
         self._endpoint = endpoint
         self._form = form
         self._tokenizer = tokenizer
+        self._requests = PromptRequests(endpoint, tokenizer, form)
         self._first_token = next(iter(added_tokens(tokenizer)), None)
         self._context = context
         self._faults = 0
@@ -74,7 +69,7 @@ class ServedModel:
 
     def statistics(
         self, model: int, stage: str, texts: Sequence[Ints], before: Ints, *, done: Ints
-    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+    ) -> Iterator[tuple[Ints, list[Floats], Sequence[Floats | None]]]:
         """Yield numbers of texts with the statistics of each, alone and after `before`, as `LocalModels` does.
 
         Each text is a batch. Raises Interruption as `exact_logprobs` does.
@@ -91,7 +86,8 @@ class ServedModel:
             for of_text, answer in zip(statistics, answers, strict=True):
                 if answer is not None:
                     of_text[0] = answer.tokens[len(answer.tokens) - length + 1 :]
-            yield np.array([number]), statistics[:1], statistics[1:] or None
+            after: list[Floats | None] = [*statistics[1:]] if len(before) else [None]
+            yield np.array([number]), statistics[:1], after
 
     def context_length(self) -> int | None:
         """Return the number of tokens in the configuration of the model, None if it is unknown."""
@@ -142,22 +138,14 @@ class ServedModel:
             self._context.warn(sentence)
 
     def _ask(self, tokens: Ints) -> Answer[PromptLogprobs]:
-        form = self._form
         if len(tokens) > 1 and tokens[0] == self._first_token:
             # The endpoint or this method adds it.
             tokens = tokens[1:]
-        if form.prompt is PromptForm.TEXT:
+        if self._form.prompt is PromptForm.TEXT:
             text = self._tokenizer.decode(tokens.tolist(), skip_special_tokens=False)
             if self._tokenizer.encode(text, add_special_tokens=False).ids != tokens.tolist():
                 return Answer(None, _NO_TEXT)
-        sent = with_first_token(form, tokens)
-        answer = request_prompt(
-            self._endpoint,
-            self._tokenizer,
-            form,
-            sent,
-            read=lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
-        )
+        answer = self._requests.ask(tokens)
         if answer.not_sent and not self._is_told:
             self._is_told = True
             names = ", ".join(answer.not_sent)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from harness.audits.leakage.findings import leakage_findings
+from harness.audits.leakage.measures import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, entity_pairs
-from harness.audits.leakage.results import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
@@ -14,7 +14,7 @@ from harness.audits.leakage.rows import (
     likeliest_matches,
     measured_pairs,
 )
-from harness.audits.leakage.tokens import emit_rows, measure_tokens, stage_of_tokens
+from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens
 from harness.audits.likelihoods import likelihoods
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme
@@ -91,17 +91,18 @@ class LeakageAudit(Audit[LeakageParams]):
             for document, text, entities in zip(batch.items, texts, classifier.find_entities(texts), strict=True):
                 cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))
                 order = np.random.default_rng([batch.seed, int(document)]).random(len(cuts))
-                starts, tokens = zip(*cuts, strict=True) if cuts else ((), ())
-                emit_rows(context, PAIRS, len(cuts), document=document, start=starts, order=order, tokens=tokens)
+                if cuts:
+                    starts, tokens = zip(*cuts, strict=True)
+                    context.emit(PAIRS.name, document=document, start=starts, order=order, tokens=tokens)
 
-    def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
-        """Measure the probabilities of inexact suffixes of the `chosen` sequences after their whole prefixes."""
+    def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, sample: Ints) -> None:
+        """Measure the probabilities of inexact suffixes of the `sample` sequences after their whole prefixes."""
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MAX_ERRORS, pairs.suffixes.shape[1])
-        batches = context.batches(_inexact_stage(model), len(chosen), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
+        batches = context.batches(_inexact_stage(model), len(sample), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
         for batch in batches:
-            sequences = chosen[batch.items]
+            sequences = sample[batch.items]
             for scheme in self.params.schemes:
                 inexact = inexact_probabilities(
                     context.target(model),
@@ -115,10 +116,8 @@ class LeakageAudit(Audit[LeakageParams]):
                 )
                 key = {"model": model, "scheme": SCHEMES.index(scheme)}
                 for number in range(1, errors + 1):
-                    emit_rows(
-                        context,
-                        INEXACT,
-                        len(sequences),
+                    context.emit(
+                        INEXACT.name,
                         **key,
                         sequence=sequences,
                         errors=number,
@@ -126,15 +125,14 @@ class LeakageAudit(Audit[LeakageParams]):
                         bound=inexact.bound[:, number],
                     )
                 matched = sequences[inexact.row]
-                columns = {
+                matches = {
                     "sequence": matched,
                     "errors": (inexact.matches != pairs.suffixes[matched]).sum(axis=1),
                     "logprob": inexact.logprob,
                     "tokens": inexact.matches.astype(float),
                 }
-                likeliest = likeliest_matches(columns)
-                kept = {name: values[likeliest] for name, values in columns.items()}
-                emit_rows(context, MATCHES, len(likeliest), **key, **kept)
+                likeliest = likeliest_matches(matches)
+                context.emit(MATCHES.name, **key, **{name: values[likeliest] for name, values in matches.items()})
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:

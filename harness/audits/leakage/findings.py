@@ -1,33 +1,14 @@
 """Findings of a leakage audit, from complete or partial rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder
-from harness.audits.leakage.results import (
-    EASIER,
-    EXCEED,
-    EXPECTED_EXCEED,
-    EXPECTED_FACTOR,
-    FACTOR,
-    ISP,
-    ISP_ESP,
-    ISP_EXACT,
-    ISP_OVER,
-    ISP_OVER_MOST,
-    LAST_TO_FIRST,
-    MEAN_ESP,
-    MEASURES,
-    OVER,
-    QUANTILE,
-    TOKEN,
-    TRENDS,
-    WRONG,
-    LeakageResults,
-    leakage_results,
-)
+from harness.audits.leakage import measures
+from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs
+from harness.audits.leakage.results import LeakageResults, leakage_results
 from harness.audits.leakage.rows import MAX_MATCHES, Trend, read_measurements
 from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS, near_rows
 from harness.audits.probabilities import DISCOVERABLE_SECTIONS, DataSet, Scheme, leak_chart
@@ -42,90 +23,74 @@ from harness.audits.report import (
     measure_table,
     section,
     table_of,
+    unmeasured_findings,
     wide_table,
 )
-from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import (
-    Chart,
-    Conclusion,
-    Findings,
-    FoundTable,
-    KeyFigure,
-    Passage,
-    Stretch,
-)
+from harness.core.findings import Chart, Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch
 from harness.core.paths import model_names
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
 QUESTION = "How likely is the model to leak these sequences?"
-NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "nothing has been measured")
+_ISP = "inexact sample probability: the probability that one query returns the suffix with exactly n tokens substituted"
 DEFINITIONS = {
     "ESP": "exact sample probability: the probability that one query, given the prefix, returns the suffix exactly",
-    "n-ISP": "n-inexact sample probability: the probability that one query returns the suffix with exactly n tokens "
-    "substituted",
-    "ISP": "inexact sample probability: the probability that one query returns the suffix with exactly n tokens "
-    "substituted",
+    "n-ISP": f"n-{_ISP}",
+    "ISP": _ISP,
     "near-verbatim": NEAR_DEFINITION,
     "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
     "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
 }
-_SHOWN_MATCHES = 20
-_SHOWN_EASIER = 10
-_SHOWN_SEQUENCES = 20
-_CONTEXT = 20
-"""Tokens at the end of a prefix that are shown."""
+_MAX_PASSAGES = 20
+_MAX_EASIER = 10
+_MAX_LIKELIEST = 20
 _TEXTS = ("end of the prefix", "suffix")
 _OF_REFERENCE = (
     section(
         wide_table,
         "schemes",
         "Leakage by decoding scheme, {where}",
-        MEAN_ESP,
-        (QUANTILE, 0.5),
-        (OVER, 1_000),
-        EXCEED,
-        EXPECTED_EXCEED,
-        FACTOR,
-        EXPECTED_FACTOR,
-        LAST_TO_FIRST,
+        measures.MEAN_ESP,
+        (measures.QUANTILE, 0.5),
+        (measures.OVER, 1_000),
+        *(measures.EXCEED, measures.EXPECTED_EXCEED, measures.FACTOR, measures.EXPECTED_FACTOR, measures.LAST_TO_FIRST),
         by={"scheme": "case"},
-        intervals=(OVER,),
+        intervals=(measures.OVER,),
         number="sequences",
     ),
     section(
         lines_of,
         "token-probability",
         "Mean probability of each suffix token, {where}",
-        TOKEN,
+        measures.TOKEN,
         x_label="position in the suffix",
         y_label="mean probability",
         series="case",
     ),
 )
-_OF_SETTINGS = grouped("settings", "Leakage by model and prefix length", (OVER, 1_000), MEAN_ESP)
+_OF_SETTINGS = grouped("settings", "Leakage by model and prefix length", (measures.OVER, 1_000), measures.MEAN_ESP)
 _OF_ALL = (
     section(
         wide_table,
         "easier",
         "Sequences with a larger ESP in another setting than the largest model with whole prefixes",
-        *EASIER.values(),
+        *measures.EASIER.values(),
         by={"scheme": "case"},
-        intervals=tuple(EASIER.values()),
+        intervals=tuple(measures.EASIER.values()),
     ),
     section(
         wide_table,
         "inexact",
         "Suffixes with exactly n tokens substituted",
-        *(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST),
+        *(measures.ISP_EXACT, measures.ISP_ESP, measures.ISP, measures.ISP_OVER, measures.ISP_OVER_MOST),
         by={"scheme": "case", "n": "at"},
-        intervals=(ISP, ISP_OVER),
+        intervals=(measures.ISP, measures.ISP_OVER),
     ),
     section(
         bars_of,
         "inexact-over-exact",
         "Sequences with n-ISP > ESP",
-        ISP_OVER,
+        measures.ISP_OVER,
         y_label="share of sequences",
         label="case",
         group="at",
@@ -134,22 +99,11 @@ _OF_ALL = (
         case_table,
         "wrong-positions",
         f"Wrong positions in the {MAX_MATCHES} likeliest partial matches with n tokens substituted",
-        WRONG,
+        measures.WRONG,
         by={"substituted": "at", "wrong positions": "side"},
     ),
     *NEAR_SECTIONS,
 )
-
-
-def _sections_of_trend(over: str) -> tuple[Section, Section]:
-    name, title = (
-        f"trends-over-{over.replace(' ', '-')}",
-        f"ESP over {{settings}} {over}, shares of {{sequences}} sequences",
-    )
-    return (
-        section(case_table, name, title, TRENDS[over], by={"trend": "side"}),
-        section(bars_of, name, title, TRENDS[over], y_label="share of sequences", label="side", group="case"),
-    )
 
 
 def leakage_findings(
@@ -164,10 +118,11 @@ def leakage_findings(
     near = [row for model, name in enumerate(names) for row in near_rows(rows, model, name)]
     results = leakage_results(params, pairs, read_measurements(rows, len(names)), near, names, lengths)
     if results is None:
-        figures = {"sequences": 0, "is_complete": False}
-        return Findings(figures, ["Nothing has been measured yet."], conclusion=NOT_MEASURED)
-    reference, measurements = results.reference, results.measurements
-    tables, charts = _report(results)
+        return unmeasured_findings(QUESTION, "nothing has been measured", sequences=0)
+    reference, label = results.reference, params.label(Scheme.TOP_K)
+    tables, charts = draw_sections(
+        results.measures, _parts(results), scheme=label, where=results.where, what=f"{label}, {results.where}"
+    )
     return Findings(
         figures={
             "model": names[reference.model],
@@ -177,36 +132,36 @@ def leakage_findings(
             "settings": [
                 {
                     "model": names[setting.model],
-                    "parameters": int(measurements.parameters[setting.model]) or None,
+                    "parameters": int(results.measurements.parameters[setting.model]) or None,
                     "prefix_tokens": setting.prefix_length,
                     "sequences": len(setting.sequences),
                 }
-                for setting in measurements.settings
+                for setting in results.settings
             ],
-            "unmeasured": max(setting.unmeasured for setting in measurements.settings),
+            "unmeasured": results.unmeasured,
             "is_complete": results.is_complete,
         },
         sentences=list(_sentences(results)),
         tables=tables,
-        charts=[*_leak_charts(results), *charts],
+        charts=charts,
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
-        measures=results.measured,
+        measures=results.measures,
     )
 
 
 def _conclusion(results: LeakageResults) -> Conclusion:
     """Return the conclusion for the largest model with whole prefixes."""
-    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    label, top_k = results.params.label(Scheme.TOP_K), results.value(measures.MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
-    largest = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
-    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
+    largest = np.nanmax([results.value(measures.MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
+    greedy, over = results.value(measures.MEAN_ESP, Scheme.GREEDY), results.value(measures.OVER, Scheme.TOP_K, 1_000)
     whole = pluralize(len(results.pairs), "sequence")
     so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
     name = results.names[results.reference.model]
-    (exceed,) = results.measured.select(EXCEED, **results.of_reference, case=label)
+    (exceed,) = results.measures.select(measures.EXCEED, **results.of_reference, case=label)
     return Conclusion(
         QUESTION,
         f"{format_percent(top_k.value)} in one query",
@@ -220,64 +175,46 @@ def _conclusion(results: LeakageResults) -> Conclusion:
             KeyFigure("returned by greedy decoding", format_score(greedy.value), f"of {greedy.of:,} sequences"),
             KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
             key_figure(exceed, f"per sequence, {label}"),
-            *map(key_figure, results.measured.select(*EASIER.values(), case=label)),
+            *map(key_figure, results.measures.select(*measures.EASIER.values(), case=label)),
         ),
     )
 
 
-def _report(results: LeakageResults) -> tuple[list[FoundTable], list[Chart]]:
-    """Return all tables, and the charts of measured values."""
-    measured, label = results.measured, results.params.label(Scheme.TOP_K)
-    of_top_k = measured.select(*MEASURES, **results.of_reference, case=label)
-    parts = [
-        draw_sections(measured.select(*MEASURES, **results.of_reference), _OF_REFERENCE, where=results.where),
-        ([_likeliest_table(results)], []),
-        draw_sections(measured, _OF_SETTINGS if len(results.measurements.settings) > 1 else ()),
-        draw_sections(measured, _OF_ALL, scheme=label),
-    ]
+def _parts(results: LeakageResults) -> Iterator[Section | FoundTable | Chart]:
+    """Yield all tables and charts, in order."""
+    # Leaked sequences by number of queries (Tiwari & Suh 2024, Figure 2), of other data sets as well.
+    reference, params = results.reference, results.params
+    yield leak_chart("leaked", reference.data_set(results.names[reference.model], params))
+    for number, data_set in enumerate(results.pairs.data_sets, 2):
+        yield leak_chart(f"leaked-{number}", DataSet(*data_set))
+    for part in _OF_REFERENCE:
+        yield part._replace(only=results.of_reference)
+    yield _likeliest_table(results)
+    yield from _OF_SETTINGS if len(results.settings) > 1 else ()
+    yield from _OF_ALL
     for trend in results.trends:
-        numbers = {"settings": f"{len(trend.settings)}", "sequences": f"{len(trend.sequences):,}"}
-        parts += [
-            draw_sections(measured, _sections_of_trend(trend.over), **numbers),
-            (_easier_table(results, trend), []),
-        ]
-    parts.append(draw_sections(of_top_k, DISCOVERABLE_SECTIONS, what=f"{label}, {results.where}"))
-    matches = [_match_table(results)] if results.matches else []
-    details = [measure_table(measured), *matches, _sequence_table(results)]
-    return [*(table for tables, _ in parts for table in tables), *details], [c for _, charts in parts for c in charts]
+        yield from _trend_parts(results, trend)
+    for part in DISCOVERABLE_SECTIONS:
+        yield part._replace(only={**results.of_reference, "case": params.label(Scheme.TOP_K)})
+    yield measure_table(results.measures)
+    if results.matches:
+        yield _match_table(results)
+    yield _sequence_table(results)
 
 
-def _passages(results: LeakageResults) -> list[Passage]:
-    """Return the likeliest partial matches under top-k with the end of their prefix, differences marked."""
-    decoder = TokenDecoder(results.pairs.tokenizer)
-
-    def marked(tokens: Ints, wrong: Ints) -> list[Stretch]:
-        return [Stretch(piece, place in wrong) for place, piece in enumerate(decoder.pieces(tokens))]
-
-    return [
-        Passage(
-            f"sequence {match.sequence + 1}: probability {format_number(match.probability)} under "
-            f"{results.params.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
-            (
-                ("end of the prefix", [Stretch(decoder.text(results.pairs.prefixes[match.sequence][-_CONTEXT:]))]),
-                ("suffix", marked(results.pairs.suffixes[match.sequence], match.wrong)),
-                ("match", marked(match.tokens, match.wrong)),
-            ),
-        )
-        for match in results.matches.get(Scheme.TOP_K, [])[:_SHOWN_MATCHES]
-    ]
-
-
-def _easier_table(results: LeakageResults, trend: Trend) -> list[FoundTable]:
-    """Return the sequences whose ESP under top-k is most above that of the reference, with their best setting."""
-    esps, decoder = np.exp(trend.logs[Scheme.TOP_K]), TokenDecoder(results.pairs.tokenizer)  # [settings, n]
+def _trend_parts(results: LeakageResults, trend: Trend) -> Iterator[Section | FoundTable]:
+    """Yield the classes of a trend, and the sequences whose ESP under top-k most exceeds that of the reference."""
+    name, measure = f"trends-over-{trend.over.replace(' ', '-')}", measures.TRENDS[trend.over]
+    title = f"ESP over {len(trend.settings)} {trend.over}, shares of {len(trend.sequences):,} sequences"
+    yield section(case_table, name, title, measure, by={"trend": "side"})
+    yield section(bars_of, name, title, measure, y_label="share of sequences", label="side", group="case")
+    esps = np.exp(trend.logs[Scheme.TOP_K])  # [settings, n]
     best, gain = esps.argmax(axis=0), esps.max(axis=0) - esps[-1]
-    places = np.lexsort((trend.sequences, -gain))[: min(_SHOWN_EASIER, np.count_nonzero(gain))]
+    places = np.lexsort((trend.sequences, -gain))[: min(_MAX_EASIER, np.count_nonzero(gain))]
     rows = [
         {
             "sequence": sequence + 1,
-            "end of the prefix": decoder.text(results.pairs.prefixes[sequence][-_CONTEXT:]),
-            "suffix": decoder.text(results.pairs.suffixes[sequence]),
+            **results.texts.pair(sequence),
             "model": results.names[trend.settings[best[place]].model],
             "prefix tokens": trend.settings[best[place]].prefix_length,
             "ESP": esps[best[place], place],
@@ -285,14 +222,31 @@ def _easier_table(results: LeakageResults, trend: Trend) -> list[FoundTable]:
         }
         for place, sequence in zip(places, trend.sequences[places].tolist(), strict=True)
     ]
-    measure = EASIER[trend.over]
-    title = f"Sequences that are {measure.title}: the largest differences under {results.params.label(Scheme.TOP_K)}"
-    name = measure.name.replace("_", "-")
-    return [table_of(name, title, rows, text_columns=_TEXTS)] if rows else []
+    if rows:
+        easier = measures.EASIER[trend.over]
+        title = f"Sequences that are {easier.title}: the largest differences under {results.params.label(Scheme.TOP_K)}"
+        yield table_of(easier.name.replace("_", "-"), title, rows, text_columns=_TEXTS)
+
+
+def _passages(results: LeakageResults) -> list[Passage]:
+    """Return the likeliest partial matches under top-k with the end of their prefix, differences marked."""
+    texts, passages = results.texts, []
+    for match in results.matches.get(Scheme.TOP_K, [])[:_MAX_PASSAGES]:
+        suffix = results.pairs.suffixes[match.sequence]
+        title = (
+            f"sequence {match.sequence + 1}: probability {format_number(match.probability)} under "
+            f"{results.params.label(match.scheme)}; the sequence itself has {format_number(match.esp)}"
+        )
+        parts = (
+            ("end of the prefix", [Stretch(texts.pair(match.sequence)["end of the prefix"])]),
+            ("suffix", texts.marked(suffix, match.tokens)),
+            ("match", texts.marked(match.tokens, suffix)),
+        )
+        passages.append(Passage(title, parts))
+    return passages
 
 
 def _match_table(results: LeakageResults) -> FoundTable:
-    decoder = TokenDecoder(results.pairs.tokenizer)
     rows = [
         {
             "scheme": results.params.label(match.scheme),
@@ -300,8 +254,8 @@ def _match_table(results: LeakageResults) -> FoundTable:
             "probability": match.probability,
             "ESP": match.esp,
             "wrong positions": " ".join(str(place + 1) for place in match.wrong),
-            "suffix": decoder.text(results.pairs.suffixes[match.sequence]),
-            "match": decoder.text(match.tokens),
+            "suffix": results.texts.suffix(match.sequence),
+            "match": results.texts.text(match.tokens),
         }
         for matches in results.matches.values()
         for match in matches
@@ -310,30 +264,20 @@ def _match_table(results: LeakageResults) -> FoundTable:
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
-def _sequence_cells(results: LeakageResults, sequences: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Return number, record and text of each sequence. Numbers begin at 1."""
-    pairs, decoder = results.pairs, TokenDecoder(results.pairs.tokenizer)
-    return {
-        sequence: {
-            "sequence": sequence + 1,
-            "record": pairs.record_of(sequence),
-            "end of the prefix": decoder.text(pairs.prefixes[sequence][-_CONTEXT:]),
-            "suffix": decoder.text(pairs.suffixes[sequence]),
-        }
-        for sequence in sequences
-    }
+def _sequence_cells(results: LeakageResults, sequence: int) -> dict[str, Any]:
+    """Return number, record and text of a sequence. Numbers begin at 1."""
+    return {"sequence": sequence + 1, "record": results.pairs.record_of(sequence), **results.texts.pair(sequence)}
 
 
 def _likeliest_table(results: LeakageResults) -> FoundTable:
     """Return the sequences with the largest ESP of the reference under top-k."""
     reference = results.reference
-    esps = np.nan_to_num(np.exp(reference.logs[Scheme.TOP_K]), nan=-1.0)
-    places = np.lexsort((reference.sequences, -esps))[:_SHOWN_SEQUENCES]
-    cells = _sequence_cells(results, reference.sequences[places].tolist())
+    esps = np.exp(reference.logs[Scheme.TOP_K])
+    places = np.lexsort((reference.sequences, -np.nan_to_num(esps, nan=-1.0)))[:_MAX_LIKELIEST]
     rows = [
-        {"ESP": float(esp), **values}
-        for esp, values in zip(esps[places].tolist(), cells.values(), strict=True)
-        if esp >= 0
+        {"ESP": esps[place], **_sequence_cells(results, int(reference.sequences[place]))}
+        for place in places
+        if not np.isnan(esps[place])
     ]
     title = f"Sequences, likeliest first, under {results.params.label(Scheme.TOP_K)}, {results.where}"
     if len(rows) < len(reference.sequences):
@@ -346,52 +290,32 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
 
     It is None if a scheme cannot draw the sequence, or if an endpoint could not measure it.
     """
-    settings = results.measurements.settings
-    cells = _sequence_cells(results, {int(sequence) for setting in settings for sequence in setting.sequences})
+    cells = cache(partial(_sequence_cells, results))
+    logs = {f"log ESP, {results.params.label(scheme)}": scheme for scheme in results.params.schemes}
     rows = [
         {"model": results.names[setting.model], "prefix tokens": setting.prefix_length}
-        | cells[int(sequence)]
-        | {
-            f"log ESP, {results.params.label(scheme)}": float(setting.logs[scheme][row])
-            for scheme in results.params.schemes
-        }
-        for setting in settings
-        for row, sequence in enumerate(setting.sequences)
+        | cells(sequence)
+        | {column: setting.logs[scheme][row] for column, scheme in logs.items()}
+        for setting in results.settings
+        for row, sequence in enumerate(setting.sequences.tolist())
     ]
     return table_of("sequences", "Every sequence", rows, is_detail=True, text_columns=_TEXTS)
 
 
-def _leak_charts(results: LeakageResults) -> list[Chart]:
-    """Return the leaked sequences by number of queries (Tiwari & Suh 2024, Figure 2), of other data sets as well."""
-    further = enumerate(results.pairs.data_sets, 2)
-    return [
-        leak_chart("leaked", results.data_set),
-        *(leak_chart(f"leaked-{number}", DataSet(*data_set)) for number, data_set in further),
-    ]
-
-
 def _sentences(results: LeakageResults) -> Iterator[str]:
-    """Yield what the measured values do not say."""
-    params, reference = results.params, results.reference
+    """Yield the limits of the measured values."""
+    params, number = results.params, len(results.reference.sequences)
     if not results.is_complete:
-        yield f"Measured so far: {len(reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
-    if number := max(setting.unmeasured for setting in results.measurements.settings):
-        yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
+        yield f"Measured so far: {number:,} of {pluralize(len(results.pairs), 'sequence')}."
+    if results.unmeasured:
+        yield f"Left out {pluralize(results.unmeasured, 'sequence')} that could not be measured through the endpoint."
     for scheme in params.schemes:
-        measured = results.value(MEAN_ESP, scheme).of
-        if missing := len(reference.sequences) - measured:
+        of_scheme = results.value(measures.MEAN_ESP, scheme).of
+        if missing := number - of_scheme:
             yield (
-                f"{params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} more, the "
+                f"{params.label(scheme)} has results for {pluralize(of_scheme, 'sequence')}. For {missing:,} more, the "
                 "tokens that the endpoint returned do not settle which are the likeliest."
             )
-    exact, over = results.measured.select(ISP_EXACT), results.measured.select(ISP_OVER)
-    if any(row.estimate.value < of.estimate.of for row, of in zip(exact, over, strict=True)):
-        yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
         yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
-    source = LeakageParams()
-    yield (
-        f"Schemes: {', '.join(map(params.label, params.schemes))}. The source uses {source.label(Scheme.TEMPERATURE)}, "
-        f"{source.label(Scheme.TOP_P)} and, in its Table 1, {source.label(Scheme.TOP_K)}; in its text also top-k 5."
-    )
     yield from results.pairs.notes

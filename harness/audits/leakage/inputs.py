@@ -65,31 +65,28 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
     if isinstance(source, Round):
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
-        name, path, ending = source.path.name, source.path, source.path.suffix.lower()
+        name, path = source.path.name, source.path
         require_file(path, or_folder=True)
-        if path.is_dir() or ending not in (".npz", ".npy"):
+        ending = "" if path.is_dir() else path.suffix.lower()
+        if ending == ".npz":
+            prefixes, suffixes = _archive_pairs(path)
+        elif ending == ".npy":
+            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
+        else:
             tokenizer.require_first()
             prefixes, suffixes, numbers, names = _text_pairs(source, tokenizer, size, notes)
-        elif ending == ".npz":
-            prefixes, suffixes = _archive_pairs(path)
-        else:
-            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    rows = chosen if numbers is None else numbers[chosen]
-    all_notes = [
-        *notes.sentences,
-        *tokenizer.notes((prefixes[chosen], suffixes[chosen])),
-        *first_token_notes(models, prefixes[chosen]),
-    ]
+    sample = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
+    source_rows, prefixes, suffixes = len(names) or len(prefixes), prefixes[sample], suffixes[sample]
+    rows = sample if numbers is None else numbers[sample]
     return Pairs(
-        prefixes[chosen].astype(np.int64),
-        suffixes[chosen].astype(np.int64),
+        prefixes.astype(np.int64),
+        suffixes.astype(np.int64),
         tokenizer.content,
-        all_notes,
+        [*notes.sentences, *tokenizer.notes((prefixes, suffixes)), *first_token_notes(models, prefixes)],
         rows,
         [names[row] for row in rows] if names else [],
-        source_rows=len(names) or len(prefixes),
+        source_rows=source_rows,
     )
 
 
@@ -117,9 +114,9 @@ def _fitted(
     name: str, prefixes: Tokens, suffixes: Tokens, models: Sequence[Model], size: PairSize
 ) -> tuple[Tokens, Tokens]:
     """Return prefixes and suffixes cut to size. Raises HarnessError if they do not fit a model."""
-    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
-        if wanted is not None and wanted > tokens.shape[1]:
-            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
+    for part, length, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if length is not None and length > tokens.shape[1]:
+            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {length}. Set --{part}-tokens.")
     prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
     suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
     if not len(prefixes):
@@ -177,26 +174,30 @@ def _text_pairs(
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
     has_fields = path.is_file() and path.suffix.lower() in RECORD_SUFFIXES
     has_pairs = has_fields and source.field is None and any(records_in(path, path.name, _PAIR_FIELDS, Notes()))
-    cut = _cut_pairs if has_pairs else _cut_texts
-    rows, numbers, names = cut(source, tokenizer, before, after, notes)
-    if not len(rows):
+    names: list[str] = []
+    cuts = list((_cut_pairs if has_pairs else _cut_texts)(source, tokenizer, before, after, notes, names))
+    if not cuts:
         why = notes.sentences[0] if notes.sentences else "It is empty."
         fields = " A record has `prefix` and `suffix`, or its text in the field of --field." if has_fields else ""
         raise HarnessError(
             f"{path} contains no {'pair' if has_pairs else f'text of {before + after} tokens'}. {why}{fields} Set "
             "--prefix-tokens and --suffix-tokens for shorter sequences."
         )
+    numbers, rows = (np.array(column, np.int64) for column in zip(*cuts, strict=True))
+    if not has_pairs:
+        used = f"{len(np.unique(numbers)):,} of {pluralize(len(names), 'text')}"
+        notes.add("cut texts", f"Cut {used} into {pluralize(len(rows), 'sequence')} of {before} + {after} tokens.")
     return rows[:, :before], rows[:, before:], numbers, names
 
 
 def _cut_pairs(
-    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, list[str]]:
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes, names: list[str]
+) -> Iterator[tuple[int, Sequence[int]]]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
-    Returns rows [pairs, before + after], the number of the record of each, and the names of the records.
+    Yields the number of the record and the before + after tokens of each pair; `names` gets the names of the records.
     """
-    path, cuts, names = source.path, {}, list[str]()
+    path = source.path
     for record in records_in(path, path.name, _PAIR_FIELDS, notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix)
@@ -208,19 +209,17 @@ def _cut_pairs(
                 "it, or a token across both.",
             )
         else:
-            cuts[len(names)] = tokens
+            yield len(names), tokens
         names.append(f"{path.name}:{record.line}")
-    return np.array(list(cuts.values()), np.int64), np.array(list(cuts), np.int64), names
 
 
 def _cut_texts(
-    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, list[str]]:
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes, names: list[str]
+) -> Iterator[tuple[int, Tokens]]:
     """Cut each document from its beginning into sequences that do not overlap; what is left at its end is not used.
 
-    Returns rows [sequences, before + after], the number of the document of each, and the names of the documents.
+    Yields the number of the document and the before + after tokens of each; `names` gets the names of the documents.
     """
-    names: list[str] = []
 
     def numbered() -> Iterator[Document]:
         for document in source.documents(notes):
@@ -228,19 +227,13 @@ def _cut_texts(
             yield document._replace(name=str(len(names) - 1))
 
     length = before + after
-    rows, numbers = [np.empty((0, length), np.int64)], [np.empty(0, np.int64)]
     for piece in pieces_of_documents(numbered(), partial(map, tokenizer.encode), StreamState()):
         number, sequences = int(piece.document), len(piece.tokens) // length
         if piece.is_new and not sequences:
             fault = f"Skipped {names[number]}: {pluralize(len(piece.tokens), 'token')}, and {length} are needed."
             notes.add("texts that are too short", fault)
-        rows.append(piece.tokens[: sequences * length].reshape(-1, length).astype(np.int64))
-        numbers.append(np.full(sequences, number))
-    of_sequences = np.concatenate(numbers)
-    if used := len(np.unique(of_sequences)):
-        cut = f"{used:,} of {pluralize(len(names), 'text')} into {pluralize(len(of_sequences), 'sequence')}"
-        notes.add("cut texts", f"Cut {cut} of {before} + {after} tokens.")
-    return np.concatenate(rows), of_sequences, names
+        for tokens in piece.tokens[: sequences * length].reshape(-1, length):
+            yield number, tokens
 
 
 class PairSubject(Subject):
@@ -340,8 +333,8 @@ class LeakageSubject(PairSubject):
         if self.tagger in ids:
             raise UsageError(f"{self.tagger} is both --target and --tagger. Choose two models.")
         params = params.for_targets(ids, preparation.say)
-        named = ids if self.tagger is None else [*ids, self.tagger]
-        records = preparation.find_models(named, revision=revision, is_first_served=params.endpoint is not None)
+        model_ids = ids if self.tagger is None else [*ids, self.tagger]
+        records = preparation.find_models(model_ids, revision=revision, is_first_served=params.endpoint is not None)
         models = [Model(record.id, record.path) for record in records[: len(ids)]]
         if self.corpus is not None and isinstance(source, CorpusFiles):
             pairs = read_documents(source, models, self.size, limit=self.limit)

@@ -13,6 +13,7 @@ from harness.audits.probabilities import DEFAULT_SCHEMES, MAX_QUERIES, RANDOM_SC
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import Inputs
+from harness.core.findings import Stretch
 from harness.core.options import option
 from harness.core.tokenizers import Tokenizer, decode_pieces, parse_tokenizer
 from harness.core.windows import WINDOW, cluster_ids
@@ -28,6 +29,8 @@ LONGEST_FOLLOWED = 8
 """Tokens of the longest suffix whose inexact matches are measured."""
 MAX_ERRORS = 2
 """Maximum substitutions in a match."""
+_CONTEXT = 20
+"""Tokens at the end of a prefix that are shown."""
 
 
 def _default_schemes(values: dict[str, Any]) -> tuple[Scheme, ...]:
@@ -81,8 +84,7 @@ class LeakageParams(NearParams, ScoringParams):
     @classmethod
     def _in_fixed_order(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
         # The conclusion is about these three.
-        chosen = {*schemes, Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K}
-        return tuple(scheme for scheme in SCHEMES if scheme in chosen)
+        return tuple(scheme for scheme in SCHEMES if scheme in (*schemes, *ENDPOINT_SCHEMES))
 
     @property
     def random_schemes(self) -> tuple[Scheme, ...]:
@@ -136,9 +138,9 @@ class Pairs(Inputs):
             return self.names[pair]
         return int(self.rows[pair]) + 1 if len(self.rows) else None
 
-    def clusters(self, chosen: Ints) -> Ints:
-        """Return the cluster of near-copies of each of the `chosen` pairs, [chosen] int64."""
-        whole = np.concatenate([self.prefixes[chosen], self.suffixes[chosen]], axis=1)
+    def clusters(self, numbers: Ints) -> Ints:
+        """Return the cluster of near-copies of each of the pairs with these numbers, [n] int64."""
+        whole = np.concatenate([self.prefixes[numbers], self.suffixes[numbers]], axis=1)
         return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
 
     def split_models(self, models: Sequence[ModelType]) -> tuple[Sequence[ModelType], ModelType | None]:
@@ -146,26 +148,39 @@ class Pairs(Inputs):
         return (models[:-1], models[-1]) if self.documents else (models, None)
 
 
-class TokenDecoder:
-    """Decodes tokens to text, or to their numbers if there is no tokenizer."""
+class PairTexts:
+    """The texts of pairs and of other tokens, or their numbers if there is no tokenizer."""
 
-    def __init__(self, tokenizer: str | None) -> None:
-        self._tokenizer = None if tokenizer is None else parse_tokenizer(tokenizer, "the audit's inputs")
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
 
-    def pieces(self, tokens: Ints | Sequence[int]) -> list[str]:
+    def pieces(self, tokens: Ints) -> list[str]:
         """Return the text of each token. A character of several tokens belongs to the last of them."""
-        ids = [int(token) for token in tokens]
         if self._tokenizer is None:
-            return [f"{token} " for token in ids]
-        return decode_pieces(self._tokenizer, ids)
+            return [f"{token} " for token in tokens.tolist()]
+        return decode_pieces(self._tokenizer, tokens.tolist())
 
-    def text(self, tokens: Ints | Sequence[int]) -> str:
+    def text(self, tokens: Ints) -> str:
         """Return the text of all tokens."""
-        ids = [int(token) for token in tokens]
         if self._tokenizer is None:
-            return "".join(self.pieces(ids))
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
-        return text
+            return "".join(self.pieces(tokens))
+        return self._tokenizer.decode(tokens.tolist(), skip_special_tokens=False)
+
+    def suffix(self, pair: int) -> str:
+        """Return the suffix of a pair."""
+        return self.text(self._pairs.suffixes[pair])
+
+    def pair(self, pair: int) -> dict[str, str]:
+        """Return the end of the prefix and the suffix of a pair, by their names in tables and passages."""
+        return {"end of the prefix": self.text(self._pairs.prefixes[pair][-_CONTEXT:]), "suffix": self.suffix(pair)}
+
+    def marked(self, tokens: Ints, others: Ints) -> list[Stretch]:
+        """Return the text of `tokens` [n], in which those that differ from `others` [n] are marked."""
+        return [
+            Stretch(piece, is_different)
+            for piece, is_different in zip(self.pieces(tokens), (tokens != others).tolist(), strict=True)
+        ]
 
 
 def entity_pairs(
@@ -178,12 +193,13 @@ def entity_pairs(
     """
     encoding = tokenizer.encode(text, add_special_tokens=False)
     before, after = pairs.prefix_length, pairs.suffixes.shape[1]
-    wanted = {kind.upper() for kind in kinds}
+    kinds = [kind.upper() for kind in kinds]
     for start, end, kind in entities:
-        if not wanted or kind.upper() in wanted:
-            tokens = cut_at(encoding, text, start, before=before, after=after, end=end)
-            if tokens is not None:
-                yield start, tokens
+        if kinds and kind.upper() not in kinds:
+            continue
+        tokens = cut_at(encoding, text, start, before=before, after=after, end=end)
+        if tokens is not None:
+            yield start, tokens
 
 
 def cut_at(

@@ -4,16 +4,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property, partial
+from itertools import combinations, product
 
 import numpy as np
 
-from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage import measures
+from harness.audits.leakage.pairs import MAX_ERRORS, LeakageParams, Pairs, PairTexts
 from harness.audits.leakage.rows import (
     CLASSES,
-    MAX_MATCHES,
-    MODEL_SIZES,
-    PREFIX_LENGTHS,
     Measurements,
     Setting,
     Trend,
@@ -21,12 +20,10 @@ from harness.audits.leakage.rows import (
     read_trends,
     source_classes,
 )
-from harness.audits.near_results import NEAR_MEASURES, count_near
+from harness.audits.near_results import count_near
 from harness.audits.probabilities import (
-    DISCOVERABLE,
     RANDOM_SCHEMES,
     SCHEMES,
-    DataSet,
     Scheme,
     discoverable_rows,
     expected_queries_to_exceed,
@@ -36,116 +33,9 @@ from harness.audits.probabilities import (
 )
 from harness.audits.report import clustered_shares, share_of
 from harness.core.arrays import Ints
-from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
-from harness.core.rows import Rows
+from harness.core.audit import last_rows
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 
-MEAN_ESP = Measure(
-    "mean_esp",
-    "mean ESP",
-    "the extraction rate: the share of sequences that one query each is expected to return. ESP is the probability "
-    "that a query returns the suffix exactly",
-)
-QUANTILE = Measure("esp_quantile", "ESP", "a quantile of the ESP", at="quantile {}", at_name="level of the quantile")
-OVER = Measure(
-    "esp_over", "ESP > 1/{at}", "the share of sequences with ESP > 1/X", at_name="X, the queries per sequence"
-)
-EXCEED = Measure(
-    "queries_to_exceed_greedy",
-    "queries to exceed greedy",
-    "queries X after which more sequences have ESP > 1/X than greedy decoding returns; null beyond 10⁶",
-    unit=Unit.NUMBER,
-)
-EXPECTED_EXCEED = Measure(
-    "expected_queries_to_exceed_greedy",
-    "expected queries",
-    "queries that are expected to return more sequences than greedy decoding; null beyond 10⁶",
-    unit=Unit.NUMBER,
-)
-FACTOR = Measure(
-    "underestimate",
-    "factor at {at} queries",
-    "the share of sequences with ESP > 1/X divided by the extraction rate",
-    unit=Unit.NUMBER,
-    at_name="X, the queries per sequence",
-)
-EXPECTED_FACTOR = Measure(
-    "expected_underestimate",
-    "expected factor at {at} queries",
-    "the share of sequences that X queries are expected to return, divided by the extraction rate",
-    unit=Unit.NUMBER,
-    at_name="X, the queries per sequence",
-)
-TOKEN = Measure(
-    "token_probability",
-    "token probability",
-    "the mean probability of a suffix token",
-    at="position {}",
-    at_name="position in the suffix",
-)
-LAST_TO_FIRST = Measure(
-    "last_to_first", "last / first", "the last token's mean probability divided by the first one's", unit=Unit.NUMBER
-)
-ISP = Measure(
-    "isp",
-    "n-ISP",
-    "the mean probability that a query returns the suffix with exactly n tokens substituted; low and high are bounds",
-    at="n = {}",
-    at_name="n, the substituted tokens",
-)
-ISP_ESP = Measure("esp_of_isp", "mean ESP", "the mean ESP of the sequences whose n-ISP is measured", at_name="n")
-ISP_EXACT = Measure("isp_exact", "exact", "sequences whose n-ISP is exact", unit=Unit.NUMBER, at_name="n")
-ISP_OVER = Measure("isp_over_esp", "ISP > ESP", "the share of sequences with n-ISP > ESP", at="n = {}", at_name="n")
-ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by the upper bounds", at_name="n")
-WRONG = Measure(
-    "wrong_positions",
-    "matches",
-    f"those of the {MAX_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
-    "`side`; fewer if the search found fewer matches of at least `--least`",
-    unit=Unit.NUMBER,
-    at="n = {}",
-    at_name="n, the substituted tokens",
-)
-EASIER = {
-    MODEL_SIZES: Measure(
-        "easier_with_smaller_model",
-        "easier with a smaller model",
-        "the share of sequences with a larger ESP under some smaller model than under the largest one",
-    ),
-    PREFIX_LENGTHS: Measure(
-        "easier_with_shorter_prefix",
-        "easier with a shorter prefix",
-        "the share of sequences with a larger ESP after some shorter prefix than after the whole one",
-    ),
-}
-TRENDS = {
-    over: Measure(
-        f"trend_over_{over.replace(' ', '_')}",
-        "class of the source",
-        f"the share of sequences in one of the source's classes of changes over {over}, which overlap",
-    )
-    for over in (MODEL_SIZES, PREFIX_LENGTHS)
-}
-MEASURES = (
-    MEAN_ESP,
-    QUANTILE,
-    OVER,
-    EXCEED,
-    EXPECTED_EXCEED,
-    FACTOR,
-    EXPECTED_FACTOR,
-    *DISCOVERABLE.values(),
-    TOKEN,
-    LAST_TO_FIRST,
-    ISP,
-    ISP_ESP,
-    ISP_EXACT,
-    ISP_OVER,
-    ISP_OVER_MOST,
-    *NEAR_MEASURES,
-    WRONG,
-    *EASIER.values(),
-    *TRENDS.values(),
-)
 _SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 _TOLERANCE = 1e-6
@@ -173,22 +63,27 @@ class LeakageResults:
     names: Sequence[str]
     """The names of the models."""
     measurements: Measurements
-    measured: MeasureTable
+    measures: MeasureTable
     """All measured values. A scheme is a case, a prefix length a side."""
     is_complete: bool
     matches: Mapping[Scheme, Sequence[Match]]
     """The likeliest matches of each number of substitutions under each random scheme."""
     trends: Sequence[Trend]
 
+    @cached_property
+    def texts(self) -> PairTexts:
+        """The texts of the pairs."""
+        return PairTexts(self.pairs)
+
+    @property
+    def settings(self) -> Sequence[Setting]:
+        """The settings with rows, ordered by model size and prefix length."""
+        return self.measurements.settings
+
     @property
     def reference(self) -> Setting:
         """The largest model with whole prefixes."""
-        return self.measurements.settings[-1]
-
-    @property
-    def data_set(self) -> DataSet:
-        """The probabilities of the reference."""
-        return self.reference.data_set(self.names[self.reference.model], self.params)
+        return self.settings[-1]
 
     @property
     def where(self) -> str:
@@ -201,13 +96,18 @@ class LeakageResults:
         return {"model": self.names[self.reference.model], "side": self.reference.side}
 
     @property
+    def unmeasured(self) -> int:
+        """The largest number of sequences in a setting that no scheme could measure."""
+        return max(setting.unmeasured for setting in self.settings)
+
+    @property
     def suffix_length(self) -> int:
         """Tokens of a suffix."""
         return int(self.pairs.suffixes.shape[1])
 
     def value(self, measure: Measure, scheme: Scheme, at: float | None = None) -> Estimate:
         """Return a value of the reference under a scheme."""
-        return self.measured.get(measure, **self.of_reference, case=self.params.label(scheme), at=at)
+        return self.measures.get(measure, **self.of_reference, case=self.params.label(scheme), at=at)
 
 
 def leakage_results(
@@ -229,26 +129,17 @@ def leakage_results(
     matches = _likeliest_matches(measurements, pairs)
     trends = read_trends(measurements, params.random_schemes)
     model = names[reference.model]
-    rows = [
-        *(
-            row
-            for setting in measurements.settings
-            for row in _setting_rows(setting, params, names[setting.model], has_details=setting is reference)
-        ),
-        *inexact_rows(measurements, params, model),
-        *near,
-        *(
-            row
-            for scheme, likeliest in matches.items()
-            for row in _wrong_rows(likeliest, pairs.suffixes.shape[1], model, params.label(scheme))
-        ),
-        *(row for trend in trends for row in _trend_rows(trend, params, pairs, model)),
-    ]
-    measured = {
-        (part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings
-    }
+    rows: list[MeasureRow] = []
+    for setting in measurements.settings:
+        rows += _setting_rows(setting, params, names[setting.model], has_details=setting is reference)
+    rows += [*inexact_rows(measurements, params, model), *near]
+    for scheme, likeliest in matches.items():
+        rows += _wrong_rows(likeliest, pairs.suffixes.shape[1], model, params.label(scheme))
+    for trend in trends:
+        rows += _trend_rows(trend, params, pairs, model)
+    sizes = {(part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings}
     is_complete = (
-        all(measured.get((number, length), 0) == len(pairs) for number in range(len(names)) for length in lengths)
+        all(sizes.get((number, length), 0) == len(pairs) for number in range(len(names)) for length in lengths)
         and _count_inexact(measurements, params) == len(names) * params.inexact_sequences(pairs)
         and count_near(MeasureTable(near)) == len(names) * min(params.near, len(pairs))
     )
@@ -262,47 +153,43 @@ def _wrong_rows(matches: Sequence[Match], length: int, model: str, case: str) ->
         number = sum(len(match.wrong) == errors for match in matches)
         for places in combinations(range(length), errors):
             side = f"({', '.join(str(place + 1) for place in places)})"
-            yield MeasureRow(WRONG, Estimate(counts[places], of=number), model, side, case, errors)
+            yield MeasureRow(measures.WRONG, Estimate(counts[places], of=number), model, side, case, errors)
 
 
 def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
     """Return the number of sequences whose inexact matches were measured under the last scheme, of all models."""
-    last = (params.random_schemes[-1], 1)
-    return sum(len(rows["sequence"]) for (_, *key), rows in measurements.inexact.items() if tuple(key) == last)
+    last = SCHEMES.index(params.random_schemes[-1])
+    return len(last_rows(measurements.inexact, "model", "sequence", scheme=last, errors=1)["sequence"])
 
 
 def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_details: bool) -> Iterator[MeasureRow]:
     """Yield the extraction rate and the share above 1/1000 under each scheme, or with details all that is measured."""
-    side = setting.side
     for scheme in params.schemes:
-        case, logs = params.label(scheme), setting.measured(scheme)
-        yield MeasureRow(MEAN_ESP, Estimate(extraction_rate(logs), of=len(logs)), model, side, case)
-        for number in _SHARES_OVER if has_details else (1_000,):
-            over = share_of(int((logs > -np.log(number)).sum()), len(logs))
-            yield MeasureRow(OVER, over, model, side, case, number)
+        row = partial(MeasureRow, model=model, side=setting.side, case=params.label(scheme))
+        logs = setting.known_log_esps(scheme)
+        number = len(logs)
+        yield row(measures.MEAN_ESP, Estimate(extraction_rate(logs), of=number))
+        for queries in _SHARES_OVER if has_details else (1_000,):
+            yield row(measures.OVER, share_of(int((logs > -np.log(queries)).sum()), number), at=queries)
         if not has_details:
             continue
-        quantiles = np.quantile(np.exp(logs), _QUANTILES) if len(logs) else np.full(len(_QUANTILES), np.nan)
+        quantiles = np.quantile(np.exp(logs), _QUANTILES) if number else np.full(len(_QUANTILES), np.nan)
         for level, value in zip(_QUANTILES, quantiles.tolist(), strict=True):
-            yield MeasureRow(QUANTILE, Estimate(value, of=len(logs)), model, side, case, level)
+            yield row(measures.QUANTILE, Estimate(value, of=number), at=level)
         if scheme is not Scheme.GREEDY:
             # Both extraction rates are of the same sequences.
-            with_greedy = setting.measured(scheme, Scheme.GREEDY)
-            greedy = extraction_rate(setting.measured(Scheme.GREEDY, scheme))
-            for measure, queries in (
-                (EXCEED, queries_to_exceed(with_greedy, greedy)),
-                (EXPECTED_EXCEED, expected_queries_to_exceed(with_greedy, greedy)),
-            ):
-                yield MeasureRow(measure, Estimate(math.nan if queries is None else queries), model, side, case)
-            factors = underestimate(logs, params.queries)
-            for measure, factor in zip((FACTOR, EXPECTED_FACTOR), factors, strict=True):
-                yield MeasureRow(measure, Estimate(factor), model, side, case, params.queries)
-        yield from discoverable_rows(logs, model, side, case)
+            with_greedy = setting.known_log_esps(scheme, Scheme.GREEDY)
+            greedy = extraction_rate(setting.known_log_esps(Scheme.GREEDY, scheme))
+            yield row(measures.EXCEED, Estimate(queries_to_exceed(with_greedy, greedy)))
+            yield row(measures.EXPECTED_EXCEED, Estimate(expected_queries_to_exceed(with_greedy, greedy)))
+            by_threshold, expected = underestimate(logs, params.queries)
+            yield row(measures.FACTOR, Estimate(by_threshold), at=params.queries)
+            yield row(measures.EXPECTED_FACTOR, Estimate(expected), at=params.queries)
+        yield from discoverable_rows(logs, model, setting.side, params.label(scheme))
         means = setting.token_means[scheme].tolist()
         for place, mean in enumerate(means, 1):
-            yield MeasureRow(TOKEN, Estimate(mean, of=len(logs)), model, side, case, place)
-        ratio = means[-1] / means[0] if means[0] > 0 else math.nan
-        yield MeasureRow(LAST_TO_FIRST, Estimate(ratio), model, side, case)
+            yield row(measures.TOKEN, Estimate(mean, of=number), at=place)
+        yield row(measures.LAST_TO_FIRST, Estimate(means[-1] / means[0] if means[0] > 0 else math.nan))
 
 
 def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -> Iterator[MeasureRow]:
@@ -310,7 +197,7 @@ def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -
     is_counted = np.concatenate(
         [[*source_classes(logs), trend.is_easier(scheme)] for scheme, logs in trend.logs.items()]
     )
-    sides = [(TRENDS[trend.over], name) for name in CLASSES] + [(EASIER[trend.over], "")]
+    sides = [(measures.TRENDS[trend.over], name) for name in CLASSES] + [(measures.EASIER[trend.over], "")]
     shares = iter(clustered_shares(is_counted, pairs.clusters(trend.sequences)))
     for scheme in trend.logs:
         for measure, side in sides:
@@ -320,46 +207,35 @@ def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -
 def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
     """Yield what was measured of each scheme and number of substitutions for the reference model."""
     reference = measurements.settings[-1]
-    for scheme in SCHEMES:
-        for errors in (1, 2):
-            rows = measurements.inexact.get((reference.model, scheme, errors))
-            if rows is not None:
-                for measure, estimate in _inexact_estimates(scheme, rows, reference).items():
-                    yield MeasureRow(measure, estimate, model, reference.side, params.label(scheme), errors)
-
-
-def _inexact_estimates(scheme: Scheme, rows: Rows, reference: Setting) -> dict[Measure, Estimate]:
-    log_esps = reference.log_esp(scheme, rows["sequence"])
-    lowest, bound = rows["probability"], rows["bound"]
-    highest = np.minimum(1, lowest + bound)
-    with np.errstate(divide="ignore"):
-        over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
-    mean = float(lowest.mean())
-    return {
-        ISP: Estimate(mean, mean, float(highest.mean()), len(log_esps)),
-        ISP_ESP: Estimate(extraction_rate(log_esps)),
-        ISP_EXACT: Estimate(int((bound == 0).sum())),
-        ISP_OVER: share_of(int(over.sum()), len(log_esps)),
-        ISP_OVER_MOST: Estimate(float(over_most.mean())),
-    }
+    for scheme, errors in product(SCHEMES, (1, 2)):
+        key = {"model": reference.model, "scheme": SCHEMES.index(scheme), "errors": errors}
+        rows = last_rows(measurements.inexact, "sequence", **key)
+        if not len(rows["sequence"]):
+            continue
+        row = partial(MeasureRow, model=model, side=reference.side, case=params.label(scheme), at=errors)
+        log_esps = reference.log_esp(scheme, rows["sequence"])
+        lowest, bound = rows["probability"], rows["bound"]
+        highest = np.minimum(1, lowest + bound)
+        with np.errstate(divide="ignore"):
+            over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (lowest, highest))
+        mean = float(lowest.mean())
+        yield row(measures.ISP, Estimate(mean, mean, float(highest.mean()), len(log_esps)))
+        yield row(measures.ISP_ESP, Estimate(extraction_rate(log_esps)))
+        yield row(measures.ISP_EXACT, Estimate(int((bound == 0).sum())))
+        yield row(measures.ISP_OVER, share_of(int(over.sum()), len(log_esps)))
+        yield row(measures.ISP_OVER_MOST, Estimate(float(over_most.mean())))
 
 
 def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme, list[Match]]:
     """Return the likeliest inexact suffixes of the reference model under each random scheme, likeliest first."""
-    rows, reference = measurements.matches, measurements.settings[-1]
-    model, scheme_of, sequence = (np.asarray(rows[name], np.int64) for name in ("model", "scheme", "sequence"))
-    logprob = np.asarray(rows["logprob"], np.float64)
+    reference = measurements.settings[-1]
     matches: dict[Scheme, list[Match]] = {}
     for scheme in RANDOM_SCHEMES:
-        places = np.flatnonzero((model == reference.model) & (scheme_of == SCHEMES.index(scheme)))
-        if not len(places):
-            continue
-        tokens = np.asarray(rows["tokens"])[places].astype(np.int64)
-        matches[scheme] = []
-        for place in likeliest_matches({name: np.asarray(column)[places] for name, column in rows.items()}):
-            row = int(sequence[places[place]])
-            wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
-            probability = float(np.exp(logprob[places[place]]))
-            esp = float(np.exp(reference.log_esp(scheme, np.array(row))))
-            matches[scheme].append(Match(scheme, row, tokens[place], wrong, probability, esp))
+        rows = last_rows(measurements.matches, model=reference.model, scheme=SCHEMES.index(scheme))
+        for place in likeliest_matches(rows):
+            sequence, tokens = int(rows["sequence"][place]), rows["tokens"][place].astype(np.int64)
+            wrong = np.flatnonzero(tokens != pairs.suffixes[sequence])
+            probability = float(np.exp(rows["logprob"][place]))
+            esp = float(np.exp(reference.log_esp(scheme, np.array(sequence))))
+            matches.setdefault(scheme, []).append(Match(scheme, sequence, tokens, wrong, probability, esp))
     return matches

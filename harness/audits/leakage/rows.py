@@ -11,7 +11,7 @@ from harness.audits.leakage.tokens import MODELS, TOKENS
 from harness.audits.near_results import NEAR
 from harness.audits.probabilities import SCHEMES, DataSet, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints, place_among_equals
-from harness.core.audit import RowsOf
+from harness.core.audit import RowsOf, last_rows
 from harness.core.rows import Kind, Rows, table
 
 PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, order=Kind.REAL, tokens=Kind.REALS)
@@ -62,7 +62,7 @@ class Setting:
         """Return the log ESP of some of the sequences, [m], under a scheme."""
         return self.logs[scheme][np.searchsorted(self.sequences, sequences)]
 
-    def measured(self, scheme: Scheme, *common: Scheme) -> Floats:
+    def known_log_esps(self, scheme: Scheme, *common: Scheme) -> Floats:
         """Return the log ESP under a scheme of the sequences that it and the `common` ones measured, [at most n]."""
         is_known = ~np.isnan([self.logs[name] for name in (scheme, *common)]).any(axis=0)
         return self.logs[scheme][is_known]
@@ -70,7 +70,7 @@ class Setting:
     def data_set(self, model: str, params: LeakageParams) -> DataSet:
         """Return the results as a data set, named by the model and the prefixes."""
         labels = {scheme: params.label(scheme) for scheme in params.schemes}
-        return DataSet(f"{model}, {self.side}", labels, {scheme: self.measured(scheme) for scheme in labels})
+        return DataSet(f"{model}, {self.side}", labels, {scheme: self.known_log_esps(scheme) for scheme in labels})
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ class Measurements:
     """[models], 0 for a model that was not loaded yet."""
     settings: tuple[Setting, ...]
     """The settings with rows, ordered by model size and prefix length. The last one is the reference."""
-    inexact: Mapping[tuple[int, Scheme, int], Rows]
-    """The rows of `INEXACT` by model, scheme and number of errors, ordered by sequence."""
+    inexact: Rows
+    """The rows of `INEXACT`."""
     matches: Rows
+    """The rows of `MATCHES`."""
 
 
 def read_measurements(rows: RowsOf, models: int) -> Measurements:
@@ -91,8 +92,10 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
     parameters = np.zeros(models, np.int64)
     sizes = rows(MODELS.name)
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
-    settings = []
-    for (model, length), part in _grouped(rows(TOKENS.name), ("model", "prefix_length")):
+    settings, tokens = [], rows(TOKENS.name)
+    keys = np.column_stack([tokens["model"], tokens["prefix_length"]])
+    for model, length in np.unique(keys, axis=0).tolist():
+        part = last_rows(tokens, "sequence", model=model, prefix_length=length)
         logs = {scheme: log_esp(part[scheme.value]) for scheme in SCHEMES}
         # An endpoint may not measure a sequence under every scheme.
         is_known = ~np.isnan(list(logs.values())).all(axis=0)
@@ -102,11 +105,7 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
             settings.append(Setting(model, length, part["sequence"][is_known], logs, means, int((~is_known).sum())))
     # Models of equal or unknown size keep the order in which they were named.
     settings.sort(key=lambda setting: (parameters[setting.model], setting.model, setting.prefix_length))
-    inexact = {
-        (model, SCHEMES[scheme], errors): part
-        for (model, scheme, errors), part in _grouped(rows(INEXACT.name), ("model", "scheme", "errors"))
-    }
-    return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
+    return Measurements(parameters, tuple(settings), rows(INEXACT.name), rows(MATCHES.name))
 
 
 def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
@@ -114,11 +113,11 @@ def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
     if not inputs.documents:
         return inputs
     cut = rows(PAIRS.name)
-    chosen = np.argsort(cut["order"], kind="stable")[: inputs.limit]
-    chosen = chosen[np.lexsort((cut["start"][chosen], cut["document"][chosen]))]
+    sample = np.argsort(cut["order"], kind="stable")[: inputs.limit]
+    sample = sample[np.lexsort((cut["start"][sample], cut["document"][sample]))]
     length = inputs.prefix_length
-    tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[chosen]
-    documents = np.asarray(cut["document"], np.int64)[chosen]
+    tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[sample]
+    documents = np.asarray(cut["document"], np.int64)[sample]
     return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], rows=documents, documents=())
 
 
@@ -137,20 +136,8 @@ def likeliest_matches(matches: Rows) -> Ints:
 
 def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
     """Return the mean probability of each token of the sequences with a log ESP, [length]; NaN if none has one."""
-    known = logprobs[~np.isnan(log_esps)]
-    return np.asarray(np.exp(known).mean(axis=0)) if len(known) else np.full(logprobs.shape[1], np.nan)
-
-
-def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], Rows]]:
-    """Return the rows of each key, which are the columns `names`: the last one of each sequence, by sequence."""
-    keys = np.column_stack([np.asarray(rows[name], np.int64) for name in names])
-    groups: list[tuple[tuple[int, ...], Rows]] = []
-    for key in np.unique(keys, axis=0) if len(keys) else []:
-        places = np.flatnonzero((keys == key).all(axis=1))[::-1]
-        _, last = np.unique(np.asarray(rows["sequence"], np.int64)[places], return_index=True)
-        part = {name: np.asarray(values)[places[last]] for name, values in rows.items()}
-        groups.append((tuple(key.tolist()), part))
-    return groups
+    rows = logprobs[~np.isnan(log_esps)]
+    return np.asarray(np.exp(rows).mean(axis=0)) if len(rows) else np.full(logprobs.shape[1], np.nan)
 
 
 def source_classes(values: Floats) -> Bools:

@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.likelihoods import Likelihoods
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.audits.stage import Stage
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import AuditContext
+from harness.core.audit import AuditContext, last_rows
 from harness.core.policy import Policy
-from harness.core.rows import Kind, Rows, Table, table
+from harness.core.rows import Kind, Rows, table
 
 MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
 TOKENS = table(
@@ -40,18 +39,18 @@ def measure_tokens(
     length: int,
 ) -> None:
     """Measure and emit the suffixes of all pairs under a model, after the last `length` tokens of their prefixes."""
-    rows = context.rows(TOKENS.name)
+    done = last_rows(context.rows(TOKENS.name), model=model, prefix_length=length)["sequence"]
     stage = Stage(
         stage_of_tokens(model, length),
         len(pairs),
         lambda sequences: (pairs.prefixes[sequences, -length:], pairs.suffixes[sequences]),
         size=_SEQUENCES,
-        done=np.asarray(rows["sequence"], np.int64)[rows_of_setting(rows, model, length)],
+        done=done,
     )
     for sequences, logprobs in source.exact_logprobs(model, stage, list(policies.values())):
         # An endpoint has no parameters to count.
         if sequences[0] == 0 and source.is_local:
-            emit_rows(context, MODELS, 1, model=model, parameters=context.target(model).model.num_parameters())
+            context.emit(MODELS.name, model=model, parameters=context.target(model).model.num_parameters())
         emit_tokens(context, dict(zip(policies, logprobs, strict=True)), model, length, sequences)
 
 
@@ -61,20 +60,7 @@ def emit_tokens(
     """Emit the log-probabilities of n suffixes, [n, tokens] under each scheme."""
     (first, *_) = logprobs.values()
     columns = {scheme.value: logprobs.get(scheme, np.full(first.shape, np.nan)) for scheme in SCHEMES}
-    emit_rows(context, TOKENS, len(sequences), model=model, prefix_length=length, sequence=sequences, **columns)
-
-
-def emit_rows(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
-    """Emit `rows` rows, if any; a single number fills its column."""
-    if rows:
-        filled = {name: np.full(rows, value) if np.ndim(value) == 0 else value for name, value in columns.items()}
-        context.emit(table.name, **filled)
-
-
-def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:
-    """Return the places of the rows of `TOKENS` with this model and prefix length, ascending."""
-    is_setting = (np.asarray(tokens["model"]) == model) & (np.asarray(tokens["prefix_length"]) == prefix_length)
-    return np.flatnonzero(is_setting)
+    context.emit(TOKENS.name, model=model, prefix_length=length, sequence=sequences, **columns)
 
 
 def tokens_by_sequence(tokens: Rows, model: int, length: int, schemes: tuple[Scheme, ...]) -> tuple[Ints, Floats]:
@@ -82,6 +68,5 @@ def tokens_by_sequence(tokens: Rows, model: int, length: int, schemes: tuple[Sch
 
     If a sequence has several rows, the last one counts.
     """
-    places = rows_of_setting(tokens, model, length)[::-1]
-    sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
-    return sequences, np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in schemes])
+    rows = last_rows(tokens, "sequence", model=model, prefix_length=length)
+    return rows["sequence"], np.array([rows[scheme.value] for scheme in schemes])

@@ -5,7 +5,6 @@ import numpy as np
 from harness.audits.likelihoods import NO_TOKENS, LocalModels, likelihoods
 from harness.audits.membership.findings import AUC, MEASURES, membership_findings
 from harness.audits.membership.inputs import (
-    MODEL_SCORES,
     REFERENCE,
     SCORES,
     TABLES,
@@ -13,11 +12,10 @@ from harness.audits.membership.inputs import (
     WORDS,
     Documents,
     MembershipParams,
-    Score,
 )
-from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
+from harness.audits.membership.scores import MODEL_SCORES, scores_of
 from harness.audits.membership.words import word_shift
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
 
@@ -48,10 +46,12 @@ class MembershipAudit(Audit[MembershipParams]):
         for _ in context.batches(_WORDS_STAGE, 1, size=1, weight=number / 100):
             shift = word_shift(documents.texts, documents.is_member, documents.clusters(), seed=context.seed)
             context.emit(WORDS.name, document=np.arange(number), score=shift.scores)
-            context.emit(WORD_SHIFT.name, p_value=[shift.p_value])
+            context.emit(WORD_SHIFT.name, p_value=shift.p_value)
         self._score(context, documents)
         if self.params.reference:
-            self._score_reference(context, documents)
+            source = LocalModels(context)
+            for numbers, alone, _ in source.statistics(1, _REFERENCE_STAGE, documents.tokens, NO_TOKENS):
+                context.emit(REFERENCE.name, document=numbers, loss=[float(logprobs.mean()) for logprobs, *_ in alone])
 
     def findings(self, inputs: Documents, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return membership_findings(self.params, inputs, rows, self.params.model_names(models))
@@ -62,8 +62,8 @@ class MembershipAudit(Audit[MembershipParams]):
             shots = self._shots(source.context_length(), context, documents, is_begun=len(done) > 0)
             for numbers, alone, after in source.statistics(0, _SCORES_STAGE, documents.tokens, shots, done=done):
                 scores = [
-                    self._scores_of(alone[row], documents.texts[number], None if after is None else after[row][0])
-                    for row, number in enumerate(numbers.tolist())
+                    scores_of(statistics, after_shots, documents.texts[number], self.params.k)
+                    for number, statistics, after_shots in zip(numbers.tolist(), alone, after, strict=True)
                 ]
                 columns = {score.value: [of.get(score, np.nan) for of in scores] for score in MODEL_SCORES}
                 context.emit(SCORES.name, document=numbers, **columns)
@@ -85,25 +85,3 @@ class MembershipAudit(Audit[MembershipParams]):
             )
             context.warn(f"ReCaLL was left out: {reason}.")
         return NO_TOKENS
-
-    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> dict[Score, float]:
-        """Return the known scores of one document.
-
-        statistics: [3, tokens].
-        after: the log-probabilities of its tokens after the shots, [tokens].
-        """
-        logprobs, means, deviations = statistics
-        scores = {
-            Score.LOSS: loss_score(logprobs),
-            Score.ZLIB: zlib_score(logprobs, text),
-            Score.MIN_K: min_k_score(logprobs, self.params.k),
-            Score.MIN_K_PLUS: min_k_plus_score(logprobs, means, deviations, self.params.k),
-        }
-        if after is not None:
-            scores[Score.RECALL] = recall_score(logprobs, after)
-        return scores
-
-    def _score_reference(self, context: AuditContext, documents: Documents) -> None:
-        source = LocalModels(context)
-        for numbers, alone, _ in source.statistics(1, _REFERENCE_STAGE, documents.tokens, NO_TOKENS):
-            context.emit(REFERENCE.name, document=numbers, loss=[float(logprobs.mean()) for logprobs, *_ in alone])

@@ -2,29 +2,40 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from harness.audits.membership.inputs import (
     FALSE_POSITIVE_RATES,
-    LABELS,
-    MODEL_SCORES,
+    REFERENCE,
     SCORES,
     WORD_SHIFT,
+    WORDS,
     Documents,
     MembershipParams,
-    Score,
-    read_scores,
 )
 from harness.audits.membership.roc import Roc, roc_of
+from harness.audits.membership.scores import LABELS, MODEL_SCORES, Score, reference_ratio
 from harness.audits.membership.words import FOLDS
-from harness.audits.report import bars_of, draw_sections, key_figure, measure_table, section, table_of, wide_table
+from harness.audits.report import (
+    bars_of,
+    draw_sections,
+    key_figure,
+    measure_table,
+    section,
+    table_of,
+    unmeasured_findings,
+    wide_table,
+)
 from harness.audits.smallest_result import changing_share, smallest_at_spread
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.paths import model_names
+from harness.core.rows import Table
 from harness.core.text import format_bound, pluralize
 
 MODEL, WORDS_ALONE = "target", "words alone"
@@ -74,28 +85,20 @@ _SIGNIFICANT = 0.025
 
 @dataclass(frozen=True)
 class _Results:
-    """The scores that were computed, and the documents that have all of them."""
+    """The scores of the documents that have all of those that were computed."""
 
     documents: Documents
     scores: dict[Score, Floats]
+    """Each score of all documents, [documents], NaN where it was not computed."""
     rocs: dict[Score, Roc]
-    measured: MeasureTable
-    clusters: int
-    members: int
-    non_members: int
+    measures: MeasureTable
+    figures: dict[str, Any]
     unmeasured: int
-    is_complete: bool
 
     @property
     def best(self) -> MeasureRow:
         """The area of the model's score with the largest one."""
-        rows = [row for row in self.measured.select(AUC) if row.side == MODEL]
-        return max(rows, key=lambda row: row.estimate.value)
-
-    @property
-    def has_word_shift(self) -> bool | None:
-        """True if the words alone tell the two sides apart, None with too few texts."""
-        return self.measured.get(WORDS_P).value <= _SIGNIFICANT if Score.WORDS in self.rocs else None
+        return max(self.measures.select(AUC, side=MODEL), key=lambda row: row.estimate.value)
 
 
 def membership_findings(
@@ -108,78 +111,90 @@ def membership_findings(
     target = model_names(models)[0]
     results = _results(params, documents, rows, target)
     if results is None:
-        conclusion = Conclusion(QUESTION, "Not known yet", "members and non-members have not been scored")
-        sentences = ["Members and non-members have not been scored yet."]
-        return Findings({"is_complete": False}, sentences, conclusion=conclusion)
-    figures = {
-        "members": results.members,
-        "non_members": results.non_members,
-        "word_shift": results.has_word_shift,
-        "clusters": results.clusters,
-        "is_complete": results.is_complete,
-    }
-    tables, charts = draw_sections(results.measured, _SECTIONS)
+        return unmeasured_findings(QUESTION, "members and non-members have not been scored")
+    tables, charts = draw_sections(
+        results.measures,
+        [*_SECTIONS, _roc_chart(results), measure_table(results.measures), _document_table(results)],
+    )
     return Findings(
-        figures=figures,
+        figures=results.figures,
         sentences=list(_sentences(params, results)),
-        tables=[*tables, measure_table(results.measured), _document_table(results)],
-        charts=[*charts, _roc_chart(results)],
+        tables=tables,
+        charts=charts,
         conclusion=_conclusion(results, target),
         definitions=DEFINITIONS,
-        measures=results.measured,
+        measures=results.measures,
     )
+
+
+def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
+    """Return each score of all documents, [documents], NaN where it was not computed."""
+
+    def read(table: Table, column: str) -> Floats:
+        values, columns = np.full(documents, np.nan), rows(table.name)
+        values[np.asarray(columns["document"], np.int64)] = np.asarray(columns[column], np.float64)
+        return values
+
+    scores = {score: read(SCORES, score.value) for score in MODEL_SCORES}
+    ratio = reference_ratio(scores[Score.LOSS], read(REFERENCE, "loss"))
+    return scores | {Score.REFERENCE: ratio, Score.WORDS: read(WORDS, "score")}
 
 
 def _results(params: MembershipParams, documents: Documents, rows: RowsOf, target: str) -> _Results | None:
     scores = read_scores(rows, len(documents.tokens))
     is_scored = np.isfinite(scores[Score.LOSS])
-    known = {score: values for score, values in scores.items() if np.isfinite(values[is_scored]).any()}
-    chosen = np.all([is_scored, *(np.isfinite(values) for values in known.values())], axis=0)
-    is_member = documents.is_member[chosen]
+    computed = {score: values for score, values in scores.items() if np.isfinite(values[is_scored]).any()}
+    has_all = np.all([is_scored, *map(np.isfinite, computed.values())], axis=0)
+    is_member = documents.is_member[has_all]
     if is_member.all() or not is_member.any():
         return None
-    clusters = documents.clusters()[chosen]
-    rocs = {score: roc_of(values[chosen], is_member, clusters, FALSE_POSITIVE_RATES) for score, values in known.items()}
-    scored = rows(SCORES.name)
-    is_unmeasured = np.zeros(len(documents.tokens), bool)
-    of_target = [np.asarray(scored[score.value], np.float64) for score in MODEL_SCORES if score in known]
+    clusters = documents.clusters()[has_all]
+    rocs = {
+        score: roc_of(values[has_all], is_member, clusters, FALSE_POSITIVE_RATES) for score, values in computed.items()
+    }
+    # An endpoint may not measure a document.
+    columns = rows(SCORES.name)
+    of_target = [np.asarray(columns[score.value], np.float64) for score in MODEL_SCORES if score in computed]
     of_target = [values for values in of_target if np.isfinite(values).any()]
-    is_unmeasured[np.asarray(scored["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
-    return _Results(
-        documents,
-        scores,
-        rocs,
-        MeasureTable(list(_measured(rocs, rows, target))),
-        clusters=len(np.unique(clusters)),
-        members=int(is_member.sum()),
-        non_members=int((~is_member).sum()),
-        unmeasured=int(is_unmeasured.sum()),
-        is_complete=bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference,
-    )
+    is_unmeasured = np.zeros(len(documents.tokens), bool)
+    is_unmeasured[np.asarray(columns["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
+    measures = MeasureTable(list(_measures(rocs, rows, target)))
+    p_value = measures.get(WORDS_P).value
+    figures = {
+        "members": int(is_member.sum()),
+        "non_members": int((~is_member).sum()),
+        # None with too few texts
+        "word_shift": p_value <= _SIGNIFICANT if Score.WORDS in rocs else None,
+        "clusters": len(np.unique(clusters)),
+        "is_complete": bool((has_all | is_unmeasured).all()) and (Score.REFERENCE in computed) == params.reference,
+    }
+    return _Results(documents, scores, rocs, measures, figures, int(is_unmeasured.sum()))
 
 
-def _measured(rocs: Mapping[Score, Roc], rows: RowsOf, target: str) -> Iterator[MeasureRow]:
+def _measures(rocs: Mapping[Score, Roc], rows: RowsOf, target: str) -> Iterator[MeasureRow]:
     """Yield the area and the rates of every score, and the p-value of the words."""
     for score, roc in rocs.items():
-        model, side, case = ("", WORDS_ALONE, LABELS[score]) if score is Score.WORDS else (target, MODEL, LABELS[score])
-        yield MeasureRow(AUC, roc.auc, model, side, case)
+        model, side = ("", WORDS_ALONE) if score is Score.WORDS else (target, MODEL)
+        row = partial(MeasureRow, model=model, side=side, case=LABELS[score])
+        yield row(AUC, roc.auc)
         for at, rate in zip(FALSE_POSITIVE_RATES, roc.at, strict=True):
-            yield MeasureRow(TPR, rate, model, side, case, at)
+            yield row(TPR, rate, at=at)
         if score is Score.WORDS:
-            yield MeasureRow(WORDS_P, Estimate(float(rows(WORD_SHIFT.name)["p_value"][0])), model, side, case)
+            yield row(WORDS_P, Estimate(float(rows(WORD_SHIFT.name)["p_value"][0])))
 
 
 def _conclusion(results: _Results, target: str) -> Conclusion:
-    best, words = results.best, results.measured.get(AUC, side=WORDS_ALONE)
-    p_value = WORDS_P.unit.format(results.measured.get(WORDS_P).value)
+    best, words = results.best, results.measures.get(AUC, side=WORDS_ALONE)
+    members, non_members, word_shift, _, is_complete = results.figures.values()
+    p_value = WORDS_P.unit.format(results.measures.get(WORDS_P).value)
     of_words = f"{AUC.unit.format_estimate(words)} ({p_value})"
-    if results.has_word_shift:
+    if word_shift:
         answer = "The texts differ"
         evidence = (
             f"their words alone give an AUC of {of_words}, so the AUC of {best.text} by {best.case} under {target} is "
             "no evidence of membership"
         )
-    elif results.has_word_shift is None:
+    elif word_shift is None:
         answer = "Not known"
         evidence = (
             f"a side has fewer than {FOLDS} texts that are not near-copies of each other, too few to see whether the "
@@ -190,8 +205,13 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
         evidence = f"the largest AUC under {target} is {best.text}, by {best.case}; the words alone give {of_words}"
         if answer == "No evidence":
             evidence += f"; at this spread {changing_share(smallest_at_spread(best.estimate, 0.5)[1], 'AUC')}"
-    so_far = "" if results.is_complete else "; not all documents are scored yet"
-    sides = f"{pluralize(results.members, 'member')} and {pluralize(results.non_members, 'non-member')}"
+    so_far = "" if is_complete else "; not all documents are scored yet"
+    sides = f"{pluralize(members, 'member')} and {pluralize(non_members, 'non-member')}"
+    rates = [
+        key_figure(row, f"needs {_needed(row.at or 0):,} non-members" if np.isnan(row.estimate.value) else row.case)
+        for row in results.measures.select(TPR, case=best.case)
+    ]
+    of_no_model = "no model" if word_shift is None else f"no model, {p_value}"
     return Conclusion(
         QUESTION,
         answer,
@@ -201,17 +221,8 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
         "by chance.",
         (
             key_figure(best, best.case, name="largest AUC"),
-            KeyFigure(
-                "AUC of the words alone",
-                AUC.unit.format(words.value),
-                "no model" if results.has_word_shift is None else f"no model, {p_value}",
-            ),
-            *(
-                key_figure(
-                    row, f"needs {_needed(row.at or 0):,} non-members" if np.isnan(row.estimate.value) else row.case
-                )
-                for row in results.measured.select(TPR, case=best.case)
-            ),
+            KeyFigure("AUC of the words alone", AUC.unit.format(words.value), of_no_model),
+            *rates,
         ),
     )
 
@@ -222,11 +233,12 @@ def _needed(rate: float) -> int:
 
 
 def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
+    non_members = results.figures["non_members"]
     for rate in FALSE_POSITIVE_RATES:
-        if results.non_members < _needed(rate):
+        if non_members < _needed(rate):
             yield (
-                f"The TPR at {format_bound(rate)} FPR is not resolvable with "
-                f"{pluralize(results.non_members, 'non-member')}: it needs at least {_needed(rate):,}."
+                f"The TPR at {format_bound(rate)} FPR is not resolvable with {pluralize(non_members, 'non-member')}: "
+                f"it needs at least {_needed(rate):,}."
             )
     if params.endpoint is not None:
         yield "Min-K %++ needs the whole distribution, which an endpoint does not return, and is left out."
@@ -250,7 +262,7 @@ def _document_table(results: _Results) -> FoundTable:
 
 
 def _roc_chart(results: _Results) -> LineChart:
-    lowest_rate = 1 / results.non_members
+    lowest_rate = 1 / results.figures["non_members"]
     series = [
         Series(LABELS[score], *roc.steps(lowest_rate), is_dashed=score is Score.WORDS)
         for score, roc in results.rocs.items()

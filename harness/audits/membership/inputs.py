@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from harness.audits.endpoint.scoring import ScoringParams
+from harness.audits.membership.scores import MODEL_SCORES
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.shared_tokenizer import SharedTokenizer
@@ -23,52 +23,29 @@ from harness.audits.sources import (
     source_name,
     target_option,
 )
-from harness.core.arrays import Bools, Floats, Ints
+from harness.core.arrays import Bools, Ints
 from harness.core.attack import Field
-from harness.core.audit import Inputs, RowsOf
+from harness.core.audit import Inputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import option
 from harness.core.rounds import Round
-from harness.core.rows import Kind, Table, table
+from harness.core.rows import Kind, table
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
+SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for score in MODEL_SCORES})
+"""The scores of a document, NaN for those that were not computed."""
 REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
 """The mean log-probability of a document under the reference model."""
 WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
 """The score of membership by the words of a document alone."""
 WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
 """The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
 NEAR_COPY_WINDOW = 16
 """Documents that share this many consecutive tokens are near-copies of each other."""
-
-
-class Score(StrEnum):
-    """The scores, in the order in which they are reported. A larger one speaks for membership."""
-
-    LOSS = "loss"
-    ZLIB = "zlib"
-    MIN_K = "min_k"
-    MIN_K_PLUS = "min_k_plus"
-    REFERENCE = "reference"
-    RECALL = "recall"
-    WORDS = "bag_of_words"
-
-
-LABELS = {
-    Score.LOSS: "loss",
-    Score.ZLIB: "zlib ratio",
-    Score.MIN_K: "Min-K %",
-    Score.MIN_K_PLUS: "Min-K %++",
-    Score.REFERENCE: "reference ratio",
-    Score.RECALL: "ReCaLL",
-    Score.WORDS: "bag of words (no model)",
-}
-
-
-MODEL_SCORES = tuple(score for score in Score if score is not Score.WORDS)
 
 
 class MembershipParams(ScoringParams):
@@ -79,27 +56,6 @@ class MembershipParams(ScoringParams):
     k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
     shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0 leaves it out.")
     reference: bool = option(False, is_hidden=True, description="The last model is the reference model.")
-
-
-SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for score in MODEL_SCORES})
-"""The scores of a document, NaN for those that were not computed."""
-
-
-TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
-
-
-def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
-    """Return each score of all documents, [documents], NaN where it was not computed."""
-
-    def read(table: Table, column: str) -> Floats:
-        values, cells = np.full(documents, np.nan), rows(table.name)
-        values[np.asarray(cells["document"], np.int64)] = np.asarray(cells[column], np.float64)
-        return values
-
-    scores = {score: read(SCORES, score.value) for score in MODEL_SCORES}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scores[Score.REFERENCE] = -scores[Score.LOSS] / np.minimum(read(REFERENCE, "loss"), -1e-12)
-    return scores | {Score.WORDS: read(WORDS, "score")}
 
 
 @dataclass(frozen=True)
@@ -143,42 +99,38 @@ def read_documents(
     have different tokenizers or too short a context.
     """
     tokenizer = shared_tokenizer(models)
-    require_context(
-        models,
-        params.tokens,
-        subject="the scored part of a document has",
-        option="--tokens",
-        is_served=params.endpoint is not None,
-    )
+    subject, is_served = "the scored part of a document has", params.endpoint is not None
+    require_context(models, params.tokens, subject=subject, option="--tokens", is_served=is_served)
     decoder = tokenizer.require_first()
     notes = Notes()
-    generator = np.random.default_rng(seed)
     sides = [_read_side(source, tokenizer, params, notes) for source in (members, non_members)]
     if both := sides[0].keys() & sides[1].keys():
         notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
         sides = [{key: document for key, document in side.items() if key not in both} for side in sides]
         if not all(sides):
             raise HarnessError("members and non-members are the same documents. Name text that the target never saw.")
+    generator = np.random.default_rng(seed)
     inside, outside = ([list(side.values())[place] for place in generator.permutation(len(side))] for side in sides)
     number = min(params.shots, len(outside) // 10)
-    shots = [ids for _, ids in outside[:number]]
-    documents = [*inside[:limit], *outside[number : number + limit]]
+    shots, outside = [ids for _, ids in outside[:number]], outside[number:]
+    names, tokens = zip(*inside[:limit], *outside[:limit], strict=True)
     unscored = []
     if number:
-        unscored.append(f"{number:,} of {len(outside):,} non-members are the shots of ReCaLL and are not scored.")
-    for side, among in (("members", len(inside)), ("non-members", len(outside) - number)):
-        if among > limit:
-            unscored.append(f"Scored {limit:,} of {among:,} {side}, sampled by seed. Set --limit for more.")
-    scored = [ids for _, ids in documents]
-    firsts = np.array([[ids[0]] for _, ids in documents])
+        among = len(outside) + number
+        unscored.append(f"{number:,} of {among:,} non-members are the shots of ReCaLL and are not scored.")
+    for side, documents in (("members", inside), ("non-members", outside)):
+        if len(documents) > limit:
+            sentence = f"Scored {limit:,} of {len(documents):,} {side}, sampled by seed. Set --limit for more."
+            unscored.append(sentence)
+    firsts = np.array([ids[:1] for ids in tokens])
     return Documents(
-        np.concatenate(scored),
-        np.array([len(ids) for ids in scored], np.int64),
-        [decoder.decode(ids.tolist(), skip_special_tokens=False) for _, ids in documents],
-        [name for name, _ in documents],
-        np.arange(len(documents)) < min(limit, len(inside)),
+        np.concatenate(tokens),
+        np.array([len(ids) for ids in tokens], np.int64),
+        [decoder.decode(ids.tolist(), skip_special_tokens=False) for ids in tokens],
+        names,
+        np.arange(len(names)) < min(limit, len(inside)),
         np.concatenate([np.empty(0, np.int64), *shots]),
-        [*unscored, *notes.sentences, *tokenizer.notes([*scored, *shots]), *first_token_notes(models, firsts)],
+        [*unscored, *notes.sentences, *tokenizer.notes([*tokens, *shots]), *first_token_notes(models, firsts)],
     )
 
 

@@ -77,11 +77,11 @@ def _rate(value: float, low: float, high: float, observations: int) -> Estimate:
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _curve(weights: Floats, step: Ints, chosen: Bools) -> Floats:
-    """Return the share of the chosen documents up to each step, from 0 on, [replicates, steps + 1]."""
+def _curve(weights: Floats, step: Ints, is_of_side: Bools) -> Floats:
+    """Return the share of the documents of a side up to each step, from 0 on, [replicates, steps + 1]."""
     steps = int(step.max()) + 1
     sums = np.zeros((len(weights), steps + 1))
-    places = np.flatnonzero(chosen)
+    places = np.flatnonzero(is_of_side)
     np.add.at(sums.T, step[places] + 1, weights[:, places].T)
     total = np.cumsum(sums, axis=1)
     return total / np.maximum(total[:, -1:], 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike
 
 from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs
@@ -58,6 +59,12 @@ class InMemory(AuditContext):
     def run(self) -> Self:
         """Run the audit and return this context."""
         self.audit.run(self)
+        return self
+
+    def run_until_killed(self) -> Self:
+        """Run the audit, which is killed before its end, and return this context."""
+        with pytest.raises(Killed):
+            self.run()
         return self
 
     def resumed(self) -> "InMemory":

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.audits.edit_distance import characters, distances_within, edit_distance
+from harness.audits.edit_distance import characters, edit_distance
 from harness.audits.exact import exact_logprobs
 from harness.audits.near_params import CHARACTER_EDITS, NearParams
 from harness.audits.near_suffixes import near_probabilities, near_suffixes
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
-from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.unit.engine.conftest import load_on
 
@@ -69,24 +68,6 @@ def test_the_bound_is_never_below_the_verbatim_probability(demo, policy):
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     tokens, by_characters = near_probabilities(demo, prefixes, suffixes, policy, NearParams(beams=3), tokenizer)
     assert (tokens >= verbatim[:, None]).all() and (by_characters >= verbatim[:, None]).all()
-
-
-@pytest.mark.slow
-def test_the_bound_is_not_above_what_samples_show():
-    rows, draws = 12, 250
-    demo = load_target(WEIGHTS, device="cpu", threads=1)
-    prefixes, suffixes = examples(rows)
-    bound = near_suffixes(demo, prefixes, suffixes, TOP_K).probability(rows, 5)
-    samples = demo.sample(prefixes, TOP_K, trials=draws, seed=5, length=20)
-    drawn = samples.suffixes.astype(np.int64)
-    edits = distances_within(list(drawn), list(suffixes[samples.row]), 5)
-    shares = np.zeros((rows, 7))
-    np.add.at(shares, (samples.row, edits), samples.count / draws)
-    shares = shares.cumsum(axis=1)[:, :6]
-    # Four standard errors of 72 shares.
-    assert (bound <= shares + 4 * np.sqrt((bound * (1 - bound) + 1 / draws) / draws)).all()
-    assert bound[:, 5].mean() > shares[:, 0].mean()
-    assert bound[:, 5].mean() > 0.75 * shares[:, 5].mean()
 
 
 def test_probabilities_by_characters_are_those_of_the_texts(demo):

@@ -1,5 +1,6 @@
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,24 +9,30 @@ import torch
 
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.coverage import COVERAGE, GAP, MEASURED_WINDOWS, WINDOWS
-from harness.audits.book.inputs import MIN_PROBABILITY, BookParams, read_texts
+from harness.audits.book.inputs import MIN_PROBABILITY, BookParams, Texts, read_texts
 from harness.audits.book.windows import cut_windows
-from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.models import Model
+from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from tests.tools.demo_texts import TOKENIZER, trained_text
-from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
+from tests.unit.audits.in_memory import InMemory, plain, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 PARAMS = BookParams(stride=25, near=10)
 
 
+def read(paths: Sequence[Path], control: Path | None, models: Sequence[Model], params: BookParams = PARAMS) -> Texts:
+    """Return the texts of files."""
+    return read_texts(list(map(CorpusFiles, paths)), control and CorpusFiles(control), models, params)
+
+
 def context(
     params: BookParams, texts: tuple[Path, Path | None], *models: Model, batches: int | None = None
 ) -> InMemory:
-    inputs = read_texts([texts[0]], texts[1], models, params, field="text")
+    inputs = read([texts[0]], texts[1], models, params)
     return InMemory(BookAudit(params), inputs, target_configs(*(model.path for model in models)), batches=batches)
 
 
@@ -97,9 +104,7 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
 
 def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
     fine = BookParams(stride=8, near=6, beams=2)
-    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1)
-    with pytest.raises(Killed):
-        killed.run()
+    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1).run_until_killed()
     partial = killed.findings("tiny")
     assert not partial.figures["is_complete"] and "so far 128 of " in partial.conclusion.evidence
     resumed = killed.resumed().run()
@@ -112,9 +117,7 @@ def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
     params = BookParams(stride=30, near=24, beams=2)
     whole = context(params, texts, TINY, SMALL).run()
     # The last batch is one of near-verbatim windows under the second target.
-    killed = context(params, texts, TINY, SMALL, batches=len(whole._done) - 1)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = context(params, texts, TINY, SMALL, batches=len(whole._done) - 1).run_until_killed()
     partial = killed.findings("tiny", "small")
     assert not partial.figures["is_complete"] and "near-verbatim windows" in partial.conclusion.evidence
     assert plain(killed.resumed().run().findings("tiny", "small")) == plain(whole.findings("tiny", "small"))
@@ -124,9 +127,7 @@ def test_texts_that_are_not_begun_are_missing(tmp_path: Path):
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text(f"{number} {trained_text(2)}", encoding="utf-8")
     params = BookParams(near=0, stride=1000)
-    killed = context(params, (tmp_path, None), TINY, batches=1)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = context(params, (tmp_path, None), TINY, batches=1).run_until_killed()
     found = killed.findings("tiny")
     assert not found.figures["is_complete"] and "so far 128 of 200 windows" in found.conclusion.evidence
 
@@ -158,7 +159,7 @@ def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_
 def test_short_texts_are_skipped_with_a_note(tmp_path: Path):
     (tmp_path / "long.txt").write_text(trained_text(3))
     (tmp_path / "short.txt").write_text("a few words")
-    inputs = read_texts([tmp_path], None, [DEMO], PARAMS, field="text")
+    inputs = read([tmp_path], None, [DEMO])
     assert inputs.names == ["long.txt"]
     (note,) = inputs.notes
     assert note.startswith("Skipped short.txt: ") and note.endswith(" tokens, and a window has 100.")
@@ -169,34 +170,20 @@ def test_texts_of_equal_names_are_told_apart_and_equal_texts_are_read_once(tmp_p
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "book.txt").write_text(trained_text(4 if folder == "two" else 3))
     paths = [tmp_path / folder / "book.txt" for folder in ("one", "two", "three")]
-    inputs = read_texts(paths, None, [DEMO], PARAMS, field="text")
+    inputs = read(paths, None, [DEMO])
     assert inputs.names == ["book.txt", "book.txt (2)"]
     assert inputs.notes == ["Skipped book.txt: the same text as book.txt."]
     with pytest.raises(HarnessError, match=r"the control book\.txt is the same text as book\.txt\. Name text"):
-        read_texts(paths[:2], paths[2], [DEMO], PARAMS, field="text")
+        read(paths[:2], paths[2], [DEMO])
 
 
 def test_bytes_that_are_not_utf_8_do_not_end_a_book(tmp_path: Path):
     book = tmp_path / "book.txt"
     content = trained_text(9).encode()
     book.write_bytes(content[:900] + b"\xe9\xff" + content[900:])
-    inputs = read_texts([book], None, [DEMO], PARAMS, field="text")
+    inputs = read([book], None, [DEMO])
     assert inputs.texts == [f"{content[:900].decode()}\ufffd\ufffd{content[900:].decode()}"]
     assert inputs.notes == ["book.txt: 2 bytes that are not UTF-8 became U+FFFD."]
-
-
-def test_the_settings_and_special_tokens_of_a_tokenizer_do_not_change_a_text(tmp_path: Path):
-    other = tmp_path / "other"
-    shutil.copytree(TINY.path, other)
-    tokenizer = json.loads((other / "tokenizer.json").read_text())
-    tokenizer["truncation"] = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
-    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
-    book = tmp_path / "book.txt"
-    special = tokenizer["added_tokens"][0]["content"]
-    book.write_text(f"{trained_text(1)}{special}{trained_text(3)}")
-    inputs = read_texts([book], None, [Model("other", other)], PARAMS, field="text")
-    windows = cut_windows(inputs.texts[0], load_text_tokenizer(Model("other", other)), PARAMS)
-    assert len(windows) > 10 and not (windows.tokens == tokenizer["added_tokens"][0]["id"]).any()
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path):
@@ -216,6 +203,6 @@ def test_bad_input_is_one_sentence(tmp_path: Path):
         (([long], None, [Model("bare", bare)]), "bare has no tokenizer.json"),
     ):
         with pytest.raises(HarnessError, match=words):
-            read_texts(*arguments, PARAMS, field="text")
+            read(*arguments, PARAMS)
     with pytest.raises(HarnessError, match="the context of demo is"):
-        read_texts([long], None, [DEMO], BookParams(prefix_tokens=4000), field="text")
+        read([long], None, [DEMO], BookParams(prefix_tokens=4000))

@@ -5,8 +5,8 @@ from harness.audits.book.coverage import (
     COVERAGE,
     EXTRACTABLE,
     MEAN,
-    Measured,
     TextSums,
+    TextWindows,
     character_peaks,
     count_blocks,
     estimate_shares,
@@ -20,18 +20,18 @@ from harness.audits.report import difference
 from harness.core.measures import Estimate
 
 
-def measured(cut: np.ndarray, end: np.ndarray, probabilities: np.ndarray) -> Measured:
+def measured(cut: np.ndarray, end: np.ndarray, probabilities: np.ndarray) -> TextWindows:
     with np.errstate(divide="ignore"):
         logs = dict.fromkeys(SCHEMES, np.log(probabilities))
-    return Measured(0, 0, 2 * cut - end, cut, end, logs)
+    return TextWindows(0, 0, 2 * cut - end, cut, end, logs)
 
 
-def sums_of(windows: Measured, length: int, scheme: Scheme = Scheme.TOP_K, *, texts: int = 1) -> TextSums:
+def sums_of(windows: TextWindows, length: int, scheme: Scheme = Scheme.TOP_K, *, texts: int = 1) -> TextSums:
     peaks = character_peaks(windows, scheme, length)
     return sum_over_text(windows, scheme, peaks, window=window_length([windows]), total=texts * length)
 
 
-def random_windows(seed: int, length: int, windows: int) -> Measured:
+def random_windows(seed: int, length: int, windows: int) -> TextWindows:
     generator = np.random.default_rng(seed)
     cut = np.sort(generator.integers(30, max(31, length - 30), windows))
     return measured(cut, cut + generator.integers(5, 30, windows), generator.random(windows) ** 8)

@@ -83,17 +83,6 @@ def test_a_slow_answer_times_out() -> None:
     assert len(server.bodies) == 2
 
 
-def test_a_stopped_server_cannot_be_reached() -> None:
-    with completions_server(lambda body, number: completion("x")) as server:
-        pass
-    assert asked(server, retries=1) == Answer(None, "cannot be reached")
-
-
-def test_a_too_large_answer_is_rejected() -> None:
-    with completions_server(lambda body, number: completion("x" * (9 << 20))) as server:
-        assert asked(server, retries=0) == Answer(None, "sent more than 8 MiB")
-
-
 def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     with completions_server(lambda body, number: Reply(body=b'{"choices": [{"text": "a \\ud800"}]}')) as server:
         assert asked(server) == Answer("a ?")

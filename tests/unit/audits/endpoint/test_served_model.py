@@ -4,8 +4,8 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from harness.audits.endpoint.probe import Probe
 from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, read_pairs
+from harness.audits.leakage.measures import MEAN_ESP
 from harness.audits.leakage.pairs import LeakageParams, Pairs
-from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
-from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents
+from harness.audits.membership.inputs import MembershipParams, read_documents
+from harness.audits.membership.scores import LABELS, Score
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.probabilities import Scheme
 from harness.audits.sources import CorpusFiles
@@ -37,9 +38,10 @@ from harness.demo import SIZES
 from tests.tools.completions_server import CompletionsServer, Reply, completions_server
 from tests.tools.demo_server import Body, DemoModel, Refused, serve
 from tests.tools.demo_texts import trained_text, unseen_text
-from tests.unit.audits.in_memory import InMemory, Killed, target_configs
+from tests.unit.audits.in_memory import InMemory, target_configs
 
 TINY = Model(SIZES[-1].name, SIZES[-1].weights)
+DEMO_MODEL = DemoModel(TINY.path)
 FORMS: list[dict[str, Any]] = [
     {},
     {"has_vllm_field": False},
@@ -125,7 +127,7 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
     known = tmp_path / "known.txt"
     known.write_text(f"{trained_text(2)}\n\n{unseen_text(1)}", encoding="utf-8")
     params = BookParams(near=0, stride=60, top_k=20)
-    inputs = read_texts([known], None, [TINY], params, field="text")
+    inputs = read_texts([CorpusFiles(known)], None, [TINY], params)
     local = run(BookAudit(params), inputs).run().findings("tiny")
     with serve(model.answer) as served:
         remote = run(BookAudit(probed(params, served, top_k=20)), inputs).run().findings("demo-tiny")
@@ -144,14 +146,10 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
 
 
 def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Path) -> None:
-    other = tmp_path / "other.txt"
-    other.write_text(unseen_text(10).replace("\n\n", "\x00"), encoding="utf-8")
-    folder = tmp_path / "others"
-    folder.mkdir()
-    for number, text in enumerate(other.read_text(encoding="utf-8").split("\x00")):
-        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+    for number, text in enumerate(unseen_text(10).split("\n\n")):
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
     params = MembershipParams(shots=2)
-    inputs = read_documents(load_round("demo"), CorpusFiles(folder), [TINY], params, limit=10, seed=0)
+    inputs = read_documents(load_round("demo"), CorpusFiles(tmp_path), [TINY], params, limit=10, seed=0)
     local = run(MembershipAudit(params), inputs).run()
     with serve(model.answer) as served:
         remote = run(MembershipAudit(probed(params, served, top_k=1)), inputs).run()
@@ -170,30 +168,34 @@ def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Pat
     assert not findings.measures.select(AUC, case=LABELS[Score.MIN_K_PLUS])
 
 
+@contextlib.contextmanager
+def served_audit(
+    server: AbstractContextManager[CompletionsServer],
+    limit: int = 30,
+    *,
+    model: DemoModel = DEMO_MODEL,
+    concurrency: int = 4,
+    **fields: Any,
+) -> Iterator[InMemory]:
+    """Yield a leakage audit of `limit` sequences that was probed with `model`, and whose endpoint is now `server`."""
+    with serve(model.answer) as probe_server:
+        params = probed(LEAKAGE, probe_server, top_k=10, concurrency=concurrency)
+    with server as served:
+        params = params.model_copy(update={"endpoint": served.url, **fields})
+        yield run(LeakageAudit(params), leakage_inputs(limit))
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_resumed_audit_asks_for_nothing_that_is_done(concurrency: int) -> None:
-    model = DemoModel(TINY.path)
-    with serve(model.answer) as served:
+    with serve(DEMO_MODEL.answer) as served:
         params = probed(LEAKAGE, served, top_k=10, concurrency=concurrency)
-        killed = run(LeakageAudit(params), leakage_inputs(8), batches=2)
-        with pytest.raises(Killed):
-            killed.run()
+        killed = run(LeakageAudit(params), leakage_inputs(8), batches=2).run_until_killed()
         served.bodies.clear()
         resumed = killed.resumed().run()
         # Two requests, before and after, show that the model is still the same.
         assert len(served.bodies) == 2 + 8 - 2
         whole = run(LeakageAudit(params), leakage_inputs(8)).run()
     assert resumed.findings("x").figures == whole.findings("x").figures
-
-
-def answers_until(model: DemoModel, number: int, then: Callable[[Body], Body]) -> Callable[[Body], Body]:
-    """Return an answer that changes after `number` requests for log-probabilities of long prompts."""
-    asked = iter(range(1_000_000))
-
-    def answer(body: Body) -> Body:
-        return model.answer(body) if next(asked) < number else then(model.answer(body))
-
-    return answer
 
 
 def status(code: int) -> Callable[[Body], Body]:
@@ -221,32 +223,30 @@ def moved(body: Body) -> Body:
 def test_a_server_that_fails_in_the_middle_ends_the_audit_and_keeps_the_rest(
     then: Callable[[Body], Body], says: str
 ) -> None:
-    model = DemoModel(TINY.path)
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
-    with serve(answers_until(model, 6, then)) as served:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs())
-        with pytest.raises(HarnessError, match=says):
-            context.run()
+    asked = iter(range(1_000_000))
+
+    def answer(body: Body) -> Body:
+        return DEMO_MODEL.answer(body) if next(asked) < 6 else then(DEMO_MODEL.answer(body))
+
+    with served_audit(serve(answer), concurrency=1) as context, pytest.raises(HarnessError, match=says):
+        context.run()
     assert len(rows_of(context)) == 5
     assert context.findings("x").figures["sequences"] == 5
 
 
 def test_another_model_behind_the_endpoint_is_noticed() -> None:
-    with serve(DemoModel(TINY.path).answer) as served:
-        params = probed(LEAKAGE, served, top_k=10)
-    with serve(DemoModel(SIZES[0].weights).answer) as served:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs())
-        with pytest.raises(HarnessError, match="serves another model or precision"):
-            context.run()
+    with (
+        served_audit(serve(DemoModel(SIZES[0].weights).answer)) as context,
+        pytest.raises(HarnessError, match="serves another model or precision"),
+    ):
+        context.run()
 
 
 def test_answers_of_another_model_are_left_out_and_named() -> None:
-    model = DemoModel(TINY.path)
     fallback = leakage_inputs(12).suffixes[[3, 8]].tolist()
 
     def answer(body: Body) -> Body:
-        return model.answer(body) | {"model": "\x1b[1mother" if body["prompt"][-50:] in fallback else "tiny-2026"}
+        return DEMO_MODEL.answer(body) | {"model": "\x1b[1mother" if body["prompt"][-50:] in fallback else "tiny-2026"}
 
     with serve(answer) as served:
         params = probed(LEAKAGE, served, top_k=10, concurrency=1)
@@ -259,14 +259,13 @@ def test_answers_of_another_model_are_left_out_and_named() -> None:
 
 
 def test_a_server_that_drifts_or_refuses_neutral_parameters_is_named() -> None:
-    model = DemoModel(TINY.path)
     prompts: list[Any] = []
 
     def reply(body: Body, number: int) -> Reply:
         if "min_p" in body:
             return Reply(400, b'{"error": {"message": "extra inputs are not permitted", "param": "min_p"}}')
         prompts.append(body["prompt"])
-        answer = model.answer(body)
+        answer = DEMO_MODEL.answer(body)
         if len(prompts) == 14:
             # The text of the probe, which is sent before the first sequence, is sent again after the last one.
             assert prompts[-1] == prompts[0]
@@ -286,22 +285,19 @@ def test_a_server_that_drifts_or_refuses_neutral_parameters_is_named() -> None:
 
 @pytest.mark.parametrize("code", [400, 500])
 def test_texts_that_a_working_server_cannot_answer_are_left_out_and_counted(code: int) -> None:
-    model = DemoModel(TINY.path)
     poison = leakage_inputs(12).suffixes[[3, 8]].tolist()
 
     def answer(body: Body) -> Body:
         if body["prompt"][-50:] in poison:
             raise Refused(code)
-        return model.answer(body)
+        return DEMO_MODEL.answer(body)
 
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
-    with serve(answer) as served:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs(12)).run()
-    figures = context.findings("x").figures
+    with served_audit(serve(answer), 12, concurrency=1) as context:
+        findings = context.run().findings("x")
+    figures = findings.figures
     assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (10, 2, True)
     assert len(context.warnings) == 2
-    assert any("Left out 2 sequences" in sentence for sentence in context.findings("x").sentences)
+    assert any("Left out 2 sequences" in sentence for sentence in findings.sentences)
 
 
 def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
@@ -317,12 +313,11 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
 
 
 def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -> None:
-    model = DemoModel(TINY.path)
     inputs = leakage_inputs(12)
     poison = inputs.suffixes[[2, 7, 9]].tolist()
 
     def answer(body: Body) -> Body:
-        found = model.answer(body)
+        found = DEMO_MODEL.answer(body)
         if body["prompt"][-50:] in poison:
             # One token fewer than the scheme needs, at one position of the suffix; the likeliest is still known.
             position = found["choices"][0]["prompt_logprobs"][-5]
@@ -331,11 +326,8 @@ def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -
                     del position[token]
         return found
 
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10)
-    with serve(answer) as served:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), inputs).run()
-    findings = context.findings("x")
+    with served_audit(serve(answer), 12) as context:
+        findings = context.run().findings("x")
     figures = findings.figures
     measured = {row.case: row.estimate for row in findings.measures.select(MEAN_ESP)}
     assert {case: estimate.of for case, estimate in measured.items()} == {"greedy": 12, "plain": 12, "top-k 10": 9}
@@ -355,58 +347,46 @@ def test_a_scheme_without_any_row_has_no_figures() -> None:
                 del top[token]
         return found
 
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10)
-    with serve(answer) as served:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs(8)).run()
-    findings = context.findings("x")
+    with served_audit(serve(answer), 8, model=model) as context:
+        findings = context.run().findings("x")
     rate = findings.measures.get(MEAN_ESP, case="top-k 10")
     assert rate.of == 0 and np.isnan(rate.value)
     assert findings.conclusion is not None and findings.conclusion.answer == "Not known"
-    assert not any("did not exceed" in sentence for sentence in findings.sentences)
     assert findings.measures.get(MEAN_ESP, case="plain").of > 0
     assert findings.figures["is_complete"]
 
 
 def test_every_answer_is_kept_if_the_server_fails_while_several_are_in_flight() -> None:
-    model = DemoModel(TINY.path)
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10, concurrency=3)
-
     def reply(body: Body, number: int) -> Reply:
         # The answers that began before the failure come after it.
-        is_slow = number in (5, 6)
-        return Reply(503) if number >= 7 else Reply(body=json.dumps(model.answer(body)).encode(), delay=0.3 * is_slow)
+        delay = 0.3 * (number in (5, 6))
+        return Reply(503) if number >= 7 else Reply(body=json.dumps(DEMO_MODEL.answer(body)).encode(), delay=delay)
 
-    with completions_server(reply) as server:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": server.url})), leakage_inputs())
+    with served_audit(completions_server(reply), concurrency=3) as context:
         with pytest.raises(Interruption, match=r"answers with status 503\. The answers so far are kept"):
             context.run()
         # The first request is that of the probe's text.
         assert len(rows_of(context)) == 6
-    with serve(model.answer) as served:
+    with serve(DEMO_MODEL.answer) as served:
         resumed = context.resumed()
-        resumed.audit.params = params.model_copy(update={"endpoint": served.url})
+        resumed.audit.params = resumed.audit.params.model_copy(update={"endpoint": served.url})
         resumed.run()
         assert len(served.bodies) == 2 + 30 - 6
     assert resumed.findings("x").figures["is_complete"]
 
 
 def test_a_failure_wakes_requests_that_wait_for_their_retry() -> None:
-    model = DemoModel(TINY.path)
-    with serve(model.answer) as served:
-        params = probed(LEAKAGE, served, top_k=10, concurrency=2).model_copy(update={"retries": 1})
-
     def reply(body: Body, number: int) -> Reply:
         if number == 0:
-            return Reply(body=json.dumps(model.answer(body)).encode())
+            return Reply(body=json.dumps(DEMO_MODEL.answer(body)).encode())
         return Reply(401, delay=0.5) if number == 1 else Reply(503, headers=(("Retry-After", "599"),))
 
     start = time.monotonic()
-    with completions_server(reply) as server:
-        context = run(LeakageAudit(params.model_copy(update={"endpoint": server.url})), leakage_inputs())
-        with pytest.raises(Interruption, match="rejects the API key"):
-            context.run()
+    with (
+        served_audit(completions_server(reply), concurrency=2, retries=1) as context,
+        pytest.raises(Interruption, match="rejects the API key"),
+    ):
+        context.run()
     assert time.monotonic() - start < 300
 
 

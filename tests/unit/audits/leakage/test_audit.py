@@ -1,21 +1,21 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
 from harness.audits.classifier import Entity, TokenClassifier
 from harness.audits.compare.inputs import stored_targets
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs, stored_data_set
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder
-from harness.audits.leakage.results import EASIER, EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER, WRONG
+from harness.audits.leakage.measures import EASIER, MEAN_ESP, MEASURES, OVER, WRONG
+from harness.audits.leakage.pairs import LeakageParams, Pairs, PairTexts
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
 from harness.audits.options import StoredAudit
@@ -28,11 +28,11 @@ from harness.core.text import format_percent
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from harness.submit.finding_tables import redact_findings
-from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
+from tests.demo_target.classifiers import Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import NAME, demo_name_pairs
 from tests.tools.tiers import first_is_fast
-from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, plain, target_configs
 from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import exact_probabilities
 
@@ -42,6 +42,13 @@ DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 def _context(params: LeakageParams, pairs: Pairs, *models: Model, batches: int | None = None) -> InMemory:
     folders = target_configs(*(model.path for model in models))
     return InMemory(LeakageAudit(params), pairs, folders, batches=batches)
+
+
+def stored(context: InMemory, *models: str) -> StoredAudit:
+    """Return the audit as one that was run before."""
+    return StoredAudit(
+        "other", "leakage", context.audit.params.model_dump(), models, Path(), context.inputs, context.rows
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +64,27 @@ def findings(swept: InMemory) -> Findings:
     return swept.findings("demo-tiny", "demo")
 
 
-WHOLE = "prefixes of 50 tokens"
+WHOLE, LOG_ESP = "prefixes of 50 tokens", "log ESP, top-k 10"
 
 
 def rate_of(findings: Findings, case: str) -> float:
     """Return the extraction rate of the largest model with whole prefixes."""
     return findings.measures.get(MEAN_ESP, model="demo", side=WHOLE, case=case).value
+
+
+def table(findings: Findings, name: str) -> dict[str, Sequence[Any]]:
+    """Return the columns of a table."""
+    (columns,) = [table.columns for table in findings.tables if table.name == name]
+    return columns
+
+
+def log_esps(findings: Findings) -> dict[tuple[str, int], dict[int, float]]:
+    """Return the log ESP of each sequence under top-k, by model and prefix length, from the table of all sequences."""
+    columns = [table(findings, "sequences")[name] for name in ("model", "prefix tokens", "sequence", LOG_ESP)]
+    logs: dict[tuple[str, int], dict[int, float]] = {}
+    for model, length, sequence, value in zip(*columns, strict=True):
+        logs.setdefault((model, length), {})[sequence] = -np.inf if value == "-Infinity" else float(value)
+    return logs
 
 
 def test_a_sweep_reports_every_size_and_length(findings):
@@ -116,45 +138,33 @@ def test_figures_equal_the_targets_probabilities(swept, findings):
     assert rate_of(findings, "greedy") == pytest.approx(is_right.mean())
 
 
-def test_larger_models_and_longer_prefixes_leak_more(findings):
-    means = [row.estimate.value for row in findings.measures.select(MEAN_ESP, case="plain")]
-    assert means[0] < means[1] < means[2] < means[5]
-
-
 def test_the_likeliest_sequences_are_listed_with_record_and_text(swept, findings):
-    (shown,) = [table for table in findings.tables if table.name == "likeliest"]
-    (every,) = [table for table in findings.tables if table.name == "sequences"]
-    pairs = swept.inputs
+    pairs, tables = swept.inputs, {table.name: table for table in findings.tables}
+    shown, every = tables["likeliest"], tables["sequences"]
     assert not shown.is_detail and shown.title.startswith("Sequences, likeliest first, under top-k 10, demo")
     assert shown.title.endswith("(20 of 70)") and shown.text_columns == every.text_columns != ()
-    logs = {
-        sequence: -np.inf if value == "-Infinity" else float(value)
-        for model, length, sequence, value in zip(
-            *(every.columns[name] for name in ("model", "prefix tokens", "sequence", "log ESP, top-k 10")), strict=True
-        )
-        if (model, length) == ("demo", 50)
-    }
-    assert shown.columns["ESP"] == pytest.approx(sorted(np.exp(list(logs.values())), reverse=True)[:20])
-    for table in (shown, every):
-        numbers = np.array(table.columns["sequence"]) - 1
-        assert table.columns["record"] == [int(row) + 1 for row in pairs.rows[numbers]]
-        decoder = TokenDecoder(pairs.tokenizer)
-        assert table.columns["suffix"] == [decoder.text(pairs.suffixes[number]) for number in numbers]
-    redacted = redact_findings(findings)
-    (hidden,) = [table for table in redacted.tables if table.name == "likeliest"]
-    assert not set(hidden.columns["suffix"]) & set(shown.columns["suffix"])
-    assert hidden.columns["record"] == shown.columns["record"]
+    likeliest = sorted(np.exp(list(log_esps(findings)["demo", 50].values())), reverse=True)
+    assert shown.columns["ESP"] == pytest.approx(likeliest[:20])
+    for columns in (shown.columns, every.columns):
+        numbers = np.array(columns["sequence"]) - 1
+        assert columns["record"] == [int(row) + 1 for row in pairs.rows[numbers]]
+        assert columns["suffix"] == [PairTexts(pairs).suffix(number) for number in numbers]
+    hidden = table(redact_findings(findings), "likeliest")
+    assert not set(hidden["suffix"]) & set(shown.columns["suffix"])
+    assert hidden["record"] == shown.columns["record"]
 
 
-def test_charts_passages_and_tables_are_complete_and_name_their_text(findings):
+def test_charts_passages_and_tables_are_complete_and_name_their_text(swept, findings):
     names = {chart.name for chart in findings.charts}
     assert {"leaked", "token-probability", "inexact-over-exact"} <= names
     assert {"trends-over-model-sizes", "trends-over-prefix-lengths", "discoverable"} <= names
-    (settings,) = [table for table in findings.tables if table.name == "settings"]
-    assert len(set(zip(settings.columns["model"], settings.columns["side"], strict=True))) == 6
+    settings = table(findings, "settings")
+    assert len(set(zip(settings["model"], settings["side"], strict=True))) == 6
     (matches,) = [table for table in findings.tables if table.name == "matches"]
     assert matches.text_columns == ("suffix", "match") and len(matches.columns["match"]) > 50
     assert all(text not in " ".join(findings.sentences) for text in matches.columns["suffix"])
+    numbers = np.array(matches.columns["sequence"]) - 1
+    assert matches.columns["suffix"] == [PairTexts(swept.inputs).suffix(number) for number in numbers]
     passage = findings.passages[0]
     suffix, match = (dict(passage.texts)[label] for label in ("suffix", "match"))
     marked = [place for place, stretch in enumerate(match) if stretch.is_marked]
@@ -183,9 +193,7 @@ def short_suffixes() -> tuple[LeakageParams, Pairs, Findings]:
 @pytest.mark.parametrize("batches", first_is_fast([4, 0, 1]))
 def test_a_resumed_audit_has_the_same_findings(short_suffixes, batches):
     params, pairs, whole = short_suffixes
-    killed = _context(params, pairs, TINY, batches=batches)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = _context(params, pairs, TINY, batches=batches).run_until_killed()
     assert not killed.findings("demo-tiny").figures["is_complete"]
     assert plain(killed.resumed().run().findings("demo-tiny")) == plain(whole)
 
@@ -200,29 +208,6 @@ def test_inexact_matches_of_long_suffixes_are_not_measured():
 
 def test_findings_do_not_depend_on_the_order_of_rows(swept, findings):
     assert plain(swept.findings_of_shuffled_rows("demo-tiny", "demo")) == plain(findings)
-
-
-def test_the_likeliest_matches_may_be_of_one_sequence():
-    pairs = demo_name_pairs([DEMO], PairSize(), limit=2, seed=4)
-    context = _context(LeakageParams(inexact=2), pairs, DEMO).run()
-    findings = context.findings("demo")
-    (matches,) = [table for table in findings.tables if table.name == "matches"]
-    target = load_target(DEMO.path, device="cpu", threads=1)
-    policy = context.audit.params.policies[Scheme.TOP_K]
-    every = inexact_probabilities(
-        target, pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, min_probability=0, best=1000
-    )
-    wrong = (every.matches != pairs.suffixes[every.row]).sum(axis=1)
-    order = np.argsort(-every.logprob, kind="stable")
-    order = np.array(
-        [row for row in order if row in {*order[wrong[order] == 1][:100], *order[wrong[order] == 2][:100]}]
-    )
-    mine = np.flatnonzero(np.array(matches.columns["scheme"]) == "top-k 10")
-    assert np.array(matches.columns["probability"])[mine] == pytest.approx(np.exp(every.logprob[order]), rel=1e-4)
-    assert (np.array(matches.columns["sequence"])[mine] == every.row[order] + 1).all(), "numbered from 1"
-    assert 100 < len(mine) == len(order) and "100 likeliest partial matches" in matches.title
-    (sequences,) = [table for table in findings.tables if table.name == "sequences"]
-    assert list(sequences.columns["sequence"]) == [1, 2]
 
 
 def test_wrong_positions_are_counted_as_in_a_search_of_all_suffixes(tmp_path):
@@ -249,39 +234,25 @@ def test_wrong_positions_are_counted_as_in_a_search_of_all_suffixes(tmp_path):
 
 
 def test_the_share_of_easier_sequences_equals_a_count_by_hand(swept, findings):
-    (sequences,) = [table for table in findings.tables if table.name == "sequences"]
-    logs: dict[tuple[str, int], dict[int, float]] = {}
-    for model, length, sequence, value in zip(
-        *(sequences.columns[name] for name in ("model", "prefix tokens", "sequence", "log ESP, top-k 10")), strict=True
-    ):
-        logs.setdefault((model, length), {})[sequence] = -np.inf if value == "-Infinity" else float(value)
+    logs = log_esps(findings)
     reference = logs["demo", 50]
     for measure, others in zip(EASIER.values(), ([("demo-tiny", 50)], [("demo", 10), ("demo", 30)]), strict=True):
-        easier = {
-            sequence for sequence, value in reference.items() if max(logs[other][sequence] for other in others) > value
-        }
+        best = {sequence: max(logs[other][sequence] for other in others) for sequence in reference}
+        easier = {sequence for sequence, value in reference.items() if best[sequence] > value}
         found = findings.measures.get(measure, case="top-k 10")
         assert found.value == pytest.approx(len(easier) / 70) and found.low < found.value < found.high
         assert found.of == 70 and 0 < len(easier) < 70
-        (examples,) = [table for table in findings.tables if table.name == measure.name.replace("_", "-")]
-        assert examples.text_columns == ("end of the prefix", "suffix")
-        assert set(examples.columns["sequence"]) <= easier and len(examples.columns["ESP"]) == min(10, len(easier))
-        for row, sequence in enumerate(examples.columns["sequence"]):
-            setting = (examples.columns["model"][row], examples.columns["prefix tokens"][row])
-            best = max(logs[other][sequence] for other in others)
-            assert logs[setting][sequence] == best
-            assert examples.columns["ESP"][row] == pytest.approx(np.exp(best))
-            assert examples.columns["ESP of the reference"][row] == pytest.approx(np.exp(reference[sequence]))
+        examples = table(findings, measure.name.replace("_", "-"))
+        assert set(examples["sequence"]) <= easier and len(examples["ESP"]) == min(10, len(easier))
+        for row, sequence in enumerate(examples["sequence"]):
+            assert logs[examples["model"][row], examples["prefix tokens"][row]][sequence] == best[sequence]
+            assert examples["ESP"][row] == pytest.approx(np.exp(best[sequence]))
+            assert examples["ESP of the reference"][row] == pytest.approx(np.exp(reference[sequence]))
     assert {row.name for row in findings.conclusion.key_figures} >= {measure.title for measure in EASIER.values()}
 
 
 def test_curves_of_another_data_set_come_from_its_audit(short_suffixes, swept, findings):
     params, pairs, _ = short_suffixes
-
-    def stored(context: InMemory, *models: str) -> StoredAudit:
-        return StoredAudit(
-            "other", "leakage", context.audit.params.model_dump(), models, Path(), context.inputs, context.rows
-        )
 
     data_set = stored_data_set(stored(swept, "demo-tiny", "demo"))
     pairs = replace(pairs, data_sets=[data_set])
@@ -291,29 +262,9 @@ def test_curves_of_another_data_set_come_from_its_audit(short_suffixes, swept, f
     assert drawn.title == f"{wanted.title}, other" and len(drawn.series) == len(wanted.series) == 8
     for one, other in zip(drawn.series, wanted.series, strict=True):
         assert (one.name, one.key) == (other.name, other.key) and np.array_equal(one.y, other.y)
-    killed = _context(params, pairs, TINY, batches=1)
-    with pytest.raises(Killed):
-        killed.run()
+    killed = _context(params, pairs, TINY, batches=1).run_until_killed()
     with pytest.raises(HarnessError, match=r"other has not measured all sequences\. Continue with harness resume\."):
         stored_data_set(stored(killed, "demo-tiny"))
-
-
-@pytest.mark.slow
-def test_a_low_temperature_has_no_probability_above_one():
-    pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=60, seed=0)
-    context = _context(LeakageParams(temperature=0.3, inexact=0, near=4), pairs, DEMO).run()
-    assert context.rows("token")["temperature"].max() <= 0
-    measured = context.findings("demo").measures
-    json.dumps(measured.as_json(), allow_nan=False)
-    assert measured.get(MEAN_ESP, case="temperature 0.3").value <= 1
-    assert measured.get(EXPECTED_EXCEED, case="temperature 0.3").value >= 1
-
-
-def test_random_pairs_that_never_leak():
-    generator = np.random.default_rng(0)
-    pairs = Pairs(generator.integers(1, 384, (20, 50)), generator.integers(1, 384, (20, 20)), None)
-    measured = _context(LeakageParams(inexact=0, near=0), pairs, TINY).run().findings("demo-tiny").measures
-    assert np.isnan(measured.get(EXCEED, case="plain").value) and measured.get(MEAN_ESP, case="plain").value < 1e-6
 
 
 def test_findings_without_rows():
@@ -342,10 +293,9 @@ def _corpus_of(path: Path, documents: int) -> CorpusFiles:
 def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_path, tagger):
     pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 50), [TINY], PairSize(), limit=10_000)
     params = LeakageParams(inexact=4, near=10, entity_kinds=("PER",))
-    whole, killed = (_context(params, pairs, TINY, tagger, batches=batches) for batches in (None, 2))
-    findings = whole.run().findings("demo-tiny", "tagger")
-    with pytest.raises(Killed):
-        killed.run()
+    whole = _context(params, pairs, TINY, tagger).run()
+    findings = whole.findings("demo-tiny", "tagger")
+    killed = _context(params, pairs, TINY, tagger, batches=2).run_until_killed()
     assert plain(killed.resumed().run().findings("demo-tiny", "tagger")) == plain(findings)
     cut = whole.rows("pair")
     assert len(cut["start"]) > 20 and cut["tokens"].shape[1] == 54
@@ -364,33 +314,8 @@ def test_pairs_of_a_corpus_are_a_sample_by_seed_that_other_audits_read(tmp_path,
     assert len(every) > 20 and len(places) == 7 and places == sorted(set(places)) and places != list(range(7))
     findings = contexts[1].findings("demo-tiny", "tagger")
     assert findings.figures["sequences"] == 7 and findings.figures["is_complete"]
-    audit = StoredAudit(
-        "stored",
-        "leakage",
-        params.model_dump(),
-        ("demo-tiny", "tagger"),
-        tmp_path,
-        contexts[1].inputs,
-        contexts[1].rows,
-    )
-    _, pairs, targets = stored_targets(audit)
+    _, pairs, targets = stored_targets(stored(contexts[1], "demo-tiny", "tagger"))
     assert [target.name for target in targets] == ["demo-tiny"] and len(pairs) == 7
-
-
-@pytest.mark.slow
-def test_a_trained_classifier_finds_the_names_of_a_corpus(tmp_path):
-    names = invented_names(12)
-    fine_tune(Family.BERT, names, tmp_path / "tagger", steps=80)
-    texts = [" ".join(frame.format(name) for frame in FRAMES[:6]) for name in names.read]
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    pairs = read_documents(CorpusFiles(tmp_path / "corpus.jsonl"), [TINY], PairSize(20, 8), limit=10_000)
-    context = _context(LeakageParams(inexact=0), pairs, TINY, Model("tagger", tmp_path / "tagger")).run()
-    tokenizer = Tokenizer.from_file(str(TINY.path / "tokenizer.json"))
-    suffixes = context.rows("pair")["tokens"][:, 20:].astype(int).tolist()
-    found = {tokenizer.decode(suffix).strip() for suffix in suffixes}
-    long = {name for name in names.read if len(tokenizer.encode(f" {name}").ids) == 8}
-    assert len(found & long) > len(long) / 2
-    json.dumps(context.findings("demo-tiny", "tagger").figures, allow_nan=False)
 
 
 def test_a_corpus_without_entities_is_refused(tmp_path, tagger):

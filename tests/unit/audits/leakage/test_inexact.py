@@ -7,8 +7,6 @@ import pytest
 from harness.audits import beam
 from harness.audits.leakage.inexact import count_partial_suffixes, inexact_probabilities
 from harness.core.policy import Policy
-from harness.demo import ROUND_ARRAYS, WEIGHTS
-from tests.tools.devices import slow_on_gpu
 from tests.unit.engine.conftest import configurations, load_on, save_model
 from tests.unit.engine.reference import exact_probabilities
 
@@ -119,21 +117,3 @@ def test_splitting_the_suffixes_changes_no_result(six, pairs):
     found = inexact_probabilities(six, *pairs, Policy(top_k=5))
     assert np.allclose(found.probability, wanted.probability, atol=1e-6)
     assert found.matches.tolist() == wanted.matches.tolist()
-
-
-@pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)
-@slow_on_gpu
-def test_substitution_probabilities_equal_sampled_frequencies(device, policy):
-    demo = load_on(device, WEIGHTS)
-    demo.rows_at_once = 1024
-    prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
-    found = inexact_probabilities(demo, prefixes, suffixes, policy, errors=2, branches=2000, min_probability=1e-7)
-    trials = 4000
-    drawn = demo.sample(prefixes, policy, trials=trials, seed=1, length=4)
-    wrong = (drawn.suffixes != suffixes[drawn.row]).sum(axis=1)
-    for row in range(6):
-        for errors in range(3):
-            share = drawn.count[(drawn.row == row) & (wrong == errors)].sum() / trials
-            low, high = found.probability[row, errors], found.probability[row, errors] + found.bound[row, errors]
-            slack = 4 * np.sqrt(max(share * (1 - share), 1 / trials) / trials)
-            assert low - slack <= share <= high + slack

@@ -1,13 +1,12 @@
 import json
-import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
-import pandas
 import pytest
 from tokenizers import Tokenizer
 
@@ -20,13 +19,13 @@ from harness.audits.leakage.inputs import (
     read_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
+from harness.audits.leakage.pairs import LeakageParams, Pairs, PairTexts, entity_pairs, token_at
 from harness.audits.options import Reading
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, SIZES, WEIGHTS
-from tests.demo_target.names import NAME, demo_name_pairs, name_pairs
+from tests.demo_target.names import NAME, demo_name_pairs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
@@ -88,44 +87,10 @@ def test_text_pairs_are_encoded_as_one_text(tmp_path, tokenizer, ending):
     assert any("Skipped" in note for note in found.notes)
 
 
-def test_demo_names_have_four_tokens_after_fifty(tokenizer):
-    made = name_pairs(WEIGHTS / "tokenizer.json")
-    assert len(made) > 1000 and all(len(prefix) == 50 and len(name) == 4 for prefix, name in made)
-    assert all(NAME.fullmatch(tokenizer.decode(name).strip()) for _, name in made)
-
-
-def test_every_generated_name_is_recognized():
-    from random import Random
-
-    from tests.demo_target.invented import name
-
-    rng = Random(1)
-    assert all(NAME.fullmatch(name(rng)) for _ in range(2000))
-
-
 def test_the_demo_sizes_share_a_tokenizer_and_are_small():
     assert shared_tokenizer([DEMO, SMALL, TINY]).content == (WEIGHTS / "tokenizer.json").read_text()
     further = [file for size in SIZES[1:] for file in size.weights.iterdir()]
     assert sum(file.stat().st_size for file in further) <= 3_000_000
-
-
-def test_models_need_equal_tokenizers(tmp_path):
-    content = json.loads((WEIGHTS / "tokenizer.json").read_text())
-    same, other = _model(tmp_path / "same", vocab_size=384), _model(tmp_path / "other", vocab_size=384)
-    (same.path / "tokenizer.json").write_text(json.dumps(content, indent=None))
-    assert shared_tokenizer([DEMO, same]).notes([np.arange(384)]) == []
-    vocabulary = content["model"]["vocab"]
-    first, second = list(vocabulary)[10:12]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    (other.path / "tokenizer.json").write_text(json.dumps(content))
-    tokens = sorted(
-        Tokenizer.from_file(str(other.path / "tokenizer.json")).token_to_id(name) for name in (first, second)
-    )
-    words = f"demo and other have different tokenizers: token {tokens[0]} is '{first}' and '{second}'"
-    with pytest.raises(HarnessError, match=re.escape(words)):
-        shared_tokenizer([DEMO, other]).notes([np.array([[tokens[0]]])])
-    with pytest.raises(HarnessError, match=r"Add the tokenizer\.json of the model"):
-        shared_tokenizer([DEMO, _model(tmp_path / "none", vocab_size=384)])
 
 
 def test_models_without_tokenizers_need_equal_vocabulary_sizes(tmp_path):
@@ -133,6 +98,8 @@ def test_models_without_tokenizers_need_equal_vocabulary_sizes(tmp_path):
     assert shared_tokenizer(models[:2]).content is None
     with pytest.raises(HarnessError, match="a and c have different tokenizers"):
         shared_tokenizer(models)
+    with pytest.raises(HarnessError, match=r"Add the tokenizer\.json of the model"):
+        shared_tokenizer([DEMO, models[0]])
 
 
 def _array(path: Path, array) -> Path:
@@ -206,9 +173,6 @@ def _write_lines(field: str, others: dict[str, str], file: Path) -> None:
         ("texts.jsonl", None, partial(_write_lines, "text", {})),
         ("texts.jsonl", "body", partial(_write_lines, "body", {"prefix": "a", "suffix": "b"})),
         ("texts.jsonl", None, partial(_write_lines, "text", {"prefix": "only half of a pair"})),
-        ("texts.json", None, lambda file: file.write_text(json.dumps(TEXTS))),
-        ("texts.csv", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_csv(file, index=False)),
-        ("texts.parquet", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_parquet(file)),
     ],
 )
 def test_plain_texts_are_cut_into_sequences(
@@ -252,27 +216,11 @@ def test_text_needs_a_tokenizer(tmp_path):
         read_documents(CorpusFiles(tmp_path / "a.jsonl"), [bare], PairSize(), limit=9)
 
 
-def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(HarnessError, match=r"contains no text\. It is empty"):
-        read_documents(CorpusFiles(tmp_path / "empty"), [TINY], PairSize(), limit=9)
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
-    (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
-    read = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), limit=9)
-    assert list(read.documents) == ["A text.\nOf two lines.", "Another."]
-    assert [note.partition(":")[0] for note in read.notes] == [
-        "Skipped b.jsonl, line 2",
-        "Skipped b.jsonl, line 3",
-        "Line ends CR LF or CR became LF in 1 file",
-    ]
-
-
-def test_a_corpus_in_another_encoding_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_bytes("caf\u00e9".encode("latin-1"))
-    for corpus in (tmp_path, tmp_path / "a.txt"):
-        with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
-            read_documents(CorpusFiles(corpus), [TINY], PairSize(), limit=9)
+def test_a_corpus_without_text_is_refused_with_the_reason(tmp_path):
+    for content, reason in ((b"", "It is empty"), ("caf\u00e9".encode("latin-1"), "not UTF-8")):
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(HarnessError, match=rf"contains no text.*{reason}"):
+            read_documents(CorpusFiles(tmp_path), [TINY], PairSize(), limit=9)
 
 
 def test_entities_are_cut_at_token_boundaries(tokenizer):
@@ -299,11 +247,11 @@ def test_a_cut_within_a_token_is_no_pair(tokenizer):
 
 
 def test_tokens_decode_to_pieces_or_numbers(tokenizer):
-    content = (WEIGHTS / "tokenizer.json").read_text()
-    ids = tokenizer.encode("Zolrish – naïve").ids
-    pieces = TokenDecoder(content).pieces(ids)
+    ids = np.array(tokenizer.encode("Zolrish – naïve").ids)
+    pairs = Pairs(ids[None], ids[None], (WEIGHTS / "tokenizer.json").read_text())
+    pieces = PairTexts(pairs).pieces(ids)
     assert "".join(pieces) == "Zolrish – naïve" and len(pieces) == len(ids) and "\ufffd" not in "".join(pieces)
-    assert TokenDecoder(None).pieces([3, 5]) == ["3 ", "5 "]
+    assert PairTexts(replace(pairs, tokenizer=None)).pieces(ids[:2]) == [f"{ids[0]} ", f"{ids[1]} "]
 
 
 def reading_of(subject: LeakageSubject, *lengths: int) -> Reading:
@@ -356,19 +304,6 @@ def test_a_prefix_length_beyond_the_prefixes_is_refused():
         assert read(subject, 10, longest).prefix_lengths == (10, longest)
         with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
             read(subject, 10, 90)
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"top_p": 1.5}, "--top-p: "),
-        ({"prefix_lengths": ["ten"]}, "--shorter-prefixes: "),
-        ({"prefix_lengths": ["0"]}, "--shorter-prefixes: "),
-    ],
-)
-def test_invalid_parameters_are_named_by_their_option(fields, sentence):
-    with pytest.raises(HarnessError, match=sentence):
-        LeakageParams.checked(**fields)
 
 
 def test_damaged_tokenizers_are_refused(tmp_path):
