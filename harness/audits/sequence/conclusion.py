@@ -3,12 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from harness.audits.report import corrected, likelihood_words
-from harness.audits.sequence.comparison import TOO_SHORT, Results, Setting
+from harness.audits.sequence.comparison import Results, Setting
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.results import (
@@ -17,11 +16,8 @@ from harness.audits.sequence.results import (
     PASSED,
     RUN_WORDS,
     SIDES,
-    _differing,
-    _verdicts,
-    fisher_p,
-    mcnemar_p,
     tested_sides,
+    threshold_test,
 )
 from harness.audits.sequence.single_texts import single_texts
 from harness.audits.sequence.thresholds import TITLES
@@ -129,30 +125,24 @@ def _smallest_result(setting: Setting, tests: int) -> str:
 
     It is about the threshold that needs the fewest completions to pass.
     """
-    is_paired = setting.dataset.control is Control.PERMUTED
     clauses: list[tuple[float, int, str]] = []
     for threshold, title in TITLES.items():
-        corpus, control = (_verdicts(setting, threshold)[side] for side in tested_sides(setting.dataset))
-        judged, of_control = int((corpus != TOO_SHORT).sum()), int((control != TOO_SHORT).sum())
-        if not judged or not of_control:
+        test = threshold_test(setting, threshold)
+        if math.isnan(test.p_value(test.passed)):
             continue
-        if is_paired:
-            _, against = _differing(corpus, control)
-            fewest_passed = smallest_significant(partial(mcnemar_p, against=against), judged - against, tests)
-            pairs = f"{pluralize(judged, 'paragraph')} judged in pairs"
-            observed = f"with {pairs}, of which {against:,} pass only with another suffix"
-            needed = f"would have had to pass “{title}” only with their own suffix"
+        if test.is_paired:
+            side = f"{pluralize(test.judged, 'paragraph')} judged in pairs"
+            observed = f"with {side}, of which {test.control_passed:,} pass only with another suffix"
         else:
-            passed = int((control == 1).sum())
-            p_value = partial(fisher_p, control=(passed, of_control), judged=judged)
-            fewest_passed = smallest_significant(p_value, judged, tests)
-            sides = f"{pluralize(judged, 'judged paragraph')} and {of_control:,} of the control"
-            observed = f"with {sides}, of which {passed:,} pass"
-            needed = f"would have had to pass “{title}”"
+            sides = f"{pluralize(test.judged, 'judged paragraph')} and {test.control_judged:,} of the control"
+            observed = f"with {sides}, of which {test.control_passed:,} pass"
+        fewest_passed = smallest_significant(test.p_value, test.max_passed, tests)
         if fewest_passed is None:
-            clauses.append((math.inf, -judged, f"{observed}, no result could have changed this"))
-        else:
-            clauses.append((fewest_passed, -judged, f"{observed}, at least {fewest_passed:,} of {judged:,} {needed}"))
+            clauses.append((math.inf, -test.judged, f"{observed}, no result could have changed this"))
+            continue
+        number = f"at least {fewest_passed:,} of {test.judged:,} would have had to pass “{title}”"
+        only = " only with their own suffix" * test.is_paired
+        clauses.append((fewest_passed, -test.judged, f"{observed}, {number}{only}"))
     fewest, _, clause = min(clauses, key=lambda item: item[:2])
     return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 
