@@ -10,11 +10,7 @@ from harness.audits.entities.findings import entities_findings
 from harness.audits.entities.inputs import Names
 from harness.audits.entities.measures import MEASURES, PROMPTS_M_MEM, score_pairs
 from harness.audits.entities.prompts import MASK, Prompt
-from harness.audits.entities.results import (
-    Chain,
-    Measurements,
-    select_rows,
-)
+from harness.audits.entities.results import Chain, ModelResult, select_rows
 from harness.audits.options import AuditParams
 from harness.audits.report import finite_mean
 from harness.core.arrays import Bools, Floats, Ints
@@ -169,16 +165,16 @@ class EntitiesAudit(Audit[EntitiesParams]):
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
             _measure_prompts(context, probe, model)
-            measured = Measurements(context.inputs, context.rows("confidence"), model)
-            if not measured.is_complete:
+            result = ModelResult(context.inputs, context.rows, model)
+            if not result.is_complete:
                 return
-            if not measured.has_pairs:
+            if not result.has_pairs:
                 context.warn(f"Model {model + 1} has too few usable names or prompts to compare.")
                 _cancel_stages(context, _stages(model)[1:])
                 continue
             for chain in Chain:
-                _engineer(context, probe, measured, model, chain)
-            _measure_attention(context, probe, measured, model, self.params.attention_prompts)
+                _engineer(context, probe, result, model, chain)
+            _measure_attention(context, probe, result, model, self.params.attention_prompts)
         if len(faults) == len(context.models):
             raise faults[0]
 
@@ -230,23 +226,23 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
         )
 
 
-def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
+def _engineer(context: AuditContext, probe: NameProbe, result: ModelResult, model: int, chain: Chain) -> None:
     """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
     from scipy.special import softmax  # slow to import
 
-    first = measured.first_prompt(chain)
-    words = len(measured.prompts[first].droppable)
-    dev = np.concatenate(measured.dev)
+    first = result.first_prompt(chain)
+    words = len(result.prompts[first].droppable)
+    dev = np.concatenate(result.dev)
 
     def dev_m_mem(confidences: Floats) -> float:
-        return score_pairs(*(confidences[names] for names in measured.dev)).m_mem
+        return score_pairs(*(confidences[names] for names in result.dev)).m_mem
 
     # The last step has one word. A prompt of the name alone has a single step.
     stage, steps = _stages(model)[1 + chain], max(1, words)
     for batch in context.batches(stage, steps, size=1, weight=_chain_weight(words)):
         step = int(batch.items[0])
-        prompt = _prompt_at(measured, context.rows, model, chain, step)
-        whole = probe.confidences(prompt) if step else measured.confidences[first]
+        prompt = _prompt_at(result, context.rows, model, chain, step)
+        whole = probe.confidences(prompt) if step else result.confidences[first]
         context.emit(
             "engineered", model=[model], chain=[int(chain)], step=[step], text=[prompt.text], values=whole[None, :]
         )
@@ -266,9 +262,9 @@ def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, m
         )
 
 
-def _prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
+def _prompt_at(result: ModelResult, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
     """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
-    first = measured.prompts[measured.first_prompt(chain)]
+    first = result.prompts[result.first_prompt(chain)]
     if step == 0:
         return first
     (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
@@ -277,15 +273,13 @@ def _prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, s
     return Prompt(text, first.kind).without(int(words["word"][dropped]))
 
 
-def _measure_attention(
-    context: AuditContext, probe: NameProbe, measured: Measurements, model: int, number: int
-) -> None:
+def _measure_attention(context: AuditContext, probe: NameProbe, result: ModelResult, model: int, number: int) -> None:
     """Measure the attention in the `number` best and worst prompts, with the names of the dev half."""
-    order = measured.used[np.argsort(-measured.dev_m_mem, kind="stable")]
+    order = result.used[np.argsort(-result.dev_m_mem, kind="stable")]
     chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
     for batch in context.batches(_stages(model)[-1], len(chosen), size=1, weight=_ATTENTION_WEIGHT):
         place = chosen[int(batch.items[0])]
-        tokens, name, weights = probe.attention(measured.prompts[place], np.concatenate(measured.dev))
+        tokens, name, weights = probe.attention(result.prompts[place], np.concatenate(result.dev))
         to_name = np.delete(weights[:, :, name], name, axis=1)
         context.emit("attention", model=[model], prompt=[place], values=to_name.mean(axis=1)[None, :])
         queries, keys = np.indices(weights.shape[1:]).reshape(2, -1)
@@ -296,6 +290,6 @@ def _measure_attention(
             query=queries,
             key=keys,
             text=[tokens[query] for query in queries],
-            inside=[finite_mean(of_pair) for of_pair in weights[measured.dev.inside][:, queries, keys].T],
-            outside=[finite_mean(of_pair) for of_pair in weights[measured.dev.outside][:, queries, keys].T],
+            inside=[finite_mean(of_pair) for of_pair in weights[result.dev.inside][:, queries, keys].T],
+            outside=[finite_mean(of_pair) for of_pair in weights[result.dev.outside][:, queries, keys].T],
         )

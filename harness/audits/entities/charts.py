@@ -1,43 +1,22 @@
 """The charts of an entities audit, from its measured values and the rows of each model."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from harness.audits.entities import measures
 from harness.audits.entities.results import Chain, ModelResult, PromptAttention
-from harness.audits.report import bars_of, draw_sections, lines_of, section
+from harness.audits.report import bars_of
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.core.measures import MeasureRow, MeasureTable
 from harness.core.text import format_score
 
 CHANCE = 0.5
-_ON_DEV, _ON_TEST = "M-MEM, dev half", "M-MEM, test half"
-_BARS: dict[str, Any] = {"label": "case", "group": "model", "reference": CHANCE}
-_LINES: dict[str, Any] = {"y_label": f"mean {_ON_DEV}", "series": "model"}
-_BY_METHOD, _BY_TYPE = "M-MEM by method", "Mean M-MEM by sentence type"
-_BY_POSITION, _BY_LENGTH = "M-MEM by the name's position", "M-MEM by the prompt's length"
-_TEST = {"side": measures.TEST}
-_SECTIONS = (
-    section(bars_of, "m-mem-by-method", _BY_METHOD, measures.M_MEM, only=_TEST, y_label=_ON_TEST, **_BARS),
-    section(bars_of, "m-mem-by-type", _BY_TYPE, measures.BY_TYPE, y_label=f"mean {_ON_DEV}", **_BARS),
-    section(
-        lines_of,
-        "m-mem-by-position",
-        _BY_POSITION,
-        measures.BY_POSITION,
-        x_label="model tokens before the name",
-        **_LINES,
-    ),
-    section(lines_of, "m-mem-by-length", _BY_LENGTH, measures.BY_LENGTH, x_label="model tokens", **_LINES),
-)
 
 
-def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Chart]:
-    """Return all charts for which there are results, at least one."""
-
-    charts: list[Chart] = [_sorted_prompts(results), *draw_sections(measured, _SECTIONS)[1]]
+def entities_charts(results: Sequence[ModelResult], measured: MeasureTable, of_values: Sequence[Chart]) -> list[Chart]:
+    """Return the charts of the source: those `of_values`, of all prompts, between models, and of single prompts."""
+    charts: list[Chart] = [_sorted_prompts(results), *of_values]
     if len(results) > 1:
         names = [result.name for result in results]
         charts.append(_mean_by_model(measured))
@@ -58,12 +37,12 @@ def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> l
 def _sorted_prompts(results: Sequence[ModelResult]) -> LineChart:
     series = []
     for result in results:
-        scores = sorted((score.test for score in result.measured.scores), key=lambda score: score.m_mem)
+        scores = sorted((score.test for score in result.scores), key=lambda score: score.m_mem)
         m_mem, low, high = np.array([(score.m_mem, score.low, score.high) for score in scores]).T
         series.append(Series(result.name, np.arange(1, len(scores) + 1), m_mem, low, high))
     longest = max(len(line.x) for line in series)
     series.append(Series("chance", np.array([1, longest]), np.full(2, CHANCE), is_dashed=True))
-    return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", _ON_TEST, series)
+    return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", "M-MEM, test half", series)
 
 
 def _mean_by_model(measured: MeasureTable) -> BarChart:
@@ -76,7 +55,7 @@ def _mean_by_model(measured: MeasureTable) -> BarChart:
     means = measured.select(measures.PROMPTS_M_MEM, side=measures.DEV, case="mean")
     title = "Mean M-MEM of all prompts, and its standard deviation over prompts"
     return bars_of(
-        "m-mem-by-model", title, means, y_label=f"mean {_ON_DEV}", label=label, group="case", reference=CHANCE
+        "m-mem-by-model", title, means, y_label="mean M-MEM, dev half", label=label, group="case", reference=CHANCE
     )
 
 
@@ -125,8 +104,8 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
 
 def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str, ending: str) -> BarChart:
     """Return both lists side by side, with intervals over names."""
-    used = result.measured.used.tolist()
-    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.measured.dev_m_mem.tolist(), strict=True)}
+    used = result.used.tolist()
+    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.dev_m_mem.tolist(), strict=True)}
     return bars_of(
         f"attention{ending}",
         f"Attention to the name by prompt (and its M-MEM on dev){title}",
