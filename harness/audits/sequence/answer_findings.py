@@ -185,7 +185,7 @@ def _refused_parameters(completions: Rows, *, is_greedy: bool) -> Iterator[str]:
 
 def count_states(settings: Sequence[Setting]) -> Counter[State | None]:
     """Return the number of paragraphs in each state, None for those that are not requested yet."""
-    return Counter(state for setting in settings for state in setting.results.states)
+    return Counter(state for setting in settings for state in setting.states)
 
 
 def state_sentences(settings: Sequence[Setting]) -> Iterator[str]:
@@ -206,7 +206,7 @@ def state_sentences(settings: Sequence[Setting]) -> Iterator[str]:
 def _faults(settings: Sequence[Setting], state: State) -> Iterator[str]:
     """Yield the fault of each paragraph in this state."""
     for setting in settings:
-        yield from compress(setting.results.faults, (result is state for result in setting.results.states))
+        yield from compress(setting.faults, (outcome is state for outcome in setting.states))
 
 
 def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> Iterator[str]:
@@ -218,15 +218,16 @@ def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> It
         f"Blocked by the provider: {reasons.total():,}, left out of the rates: {_listed(reasons)}. A filter of "
         "recitations hides memorization, so the rates without the blocked completions may be too low."
     )
-    for model, dataset, results in settings:
+    for setting in settings:
+        dataset = setting.dataset
         for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
-            is_blocked = np.array([state is State.BLOCKED for state in results.states]) & is_side
+            is_blocked = np.array([state is State.BLOCKED for state in setting.states]) & is_side
             if not is_blocked.any():
                 continue
             words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
             ranges = []
             for threshold, title in TITLES.items():
-                judged = results.measured[threshold][is_side & (results.measured[threshold] != TOO_SHORT)]
+                judged = setting.own[threshold][is_side & (setting.own[threshold] != TOO_SHORT)]
                 blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
                 passed, total = int(judged.sum()), len(judged) + blocked
                 if total:
@@ -234,6 +235,6 @@ def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> It
                     ranges.append(f"{title} {' to '.join(bounds)}")
             length = f" after {pluralize(dataset.prompt_length, 'word')}" if dataset.prompt_length else ""
             yield (
-                f"If all blocked completions of the {side} by {model}{length} had failed or passed, the rates would be "
-                f"between these bounds: {', '.join(ranges)}."
+                f"If all blocked completions of the {side} by {setting.model}{length} had failed or passed, the rates "
+                f"would be between these bounds: {', '.join(ranges)}."
             )

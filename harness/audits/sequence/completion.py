@@ -46,7 +46,7 @@ class State(StrEnum):
     BLOCKED = "blocked"
     """A filter of the provider withheld or cut the answer."""
     OTHER_MODEL = "other_model"
-    """Another model answered. Rows have `COMPLETED` instead: `read_results` compares the names of all answers."""
+    """Another model answered. Rows have `COMPLETED` instead: `read_setting` compares the names of all answers."""
     NO_ROOM = "no_room"
     """Prompt and suffix exceed the model's context, or the prompt has no token of its vocabulary."""
 

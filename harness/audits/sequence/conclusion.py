@@ -3,13 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
+from itertools import compress
 
 from harness.audits.report import corrected, likelihood_words
-from harness.audits.sequence.comparison import Results, Setting
+from harness.audits.sequence.comparison import Setting
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.dataset import Control
 from harness.audits.sequence.results import (
     CORPUS,
     P_VALUE,
@@ -69,12 +68,12 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     Without an unseen control the answer is never "Probably", because predictable text cannot be told from text that was
     seen.
     """
-    model, dataset, results = setting
+    model, dataset = setting.model, setting.dataset
     tests = [row for row in measured.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
     if not tests:
-        if None in results.states:
+        if None in setting.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
-        evidence = ". ".join([_why_untested(dataset, results), *single_texts(setting)])
+        evidence = ". ".join([_why_untested(setting), *single_texts(setting)])
         return Conclusion(QUESTION, "Cannot be concluded", evidence)
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
@@ -100,9 +99,9 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
             f"{_smallest_result(setting, len(tests))}"
         )
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
-    if blocked := results.states.count(State.BLOCKED):
+    if blocked := setting.states.count(State.BLOCKED):
         caveat += f" The provider blocked {pluralize(blocked, 'completion')}: a filter hides memorization."
-    done, total = sum(state is not None for state in results.states), len(results.states)
+    done, total = sum(state is not None for state in setting.states), len(dataset)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
     evidence = ". ".join([evidence, *single_texts(setting)])
@@ -147,10 +146,11 @@ def _smallest_result(setting: Setting, tests: int) -> str:
     return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 
 
-def _why_untested(dataset: Dataset, results: Results) -> str:
+def _why_untested(setting: Setting) -> str:
     """Return why no threshold could be tested, although every paragraph has been tried."""
+    dataset = setting.dataset
     for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
-        states = Counter(results.states[place] for place in np.flatnonzero(is_side))
+        states = Counter(compress(setting.states, is_side))
         if states and not states[State.COMPLETED]:
             (state, number), *_ = states.most_common()
             why = _WHY_NOT.get(state, "got no answer")

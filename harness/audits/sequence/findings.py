@@ -34,7 +34,7 @@ from harness.audits.sequence.comparison import (
     TOO_SHORT,
     Setting,
     passages,
-    read_results,
+    read_setting,
     rows_of_setting,
 )
 from harness.audits.sequence.completion import State
@@ -95,9 +95,7 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
     """
     reference = reference_model(rows(COMPLETIONS.name), params.endpoint_model or "")
     settings = [
-        Setting(
-            model, dataset, read_results(rows_of_setting(rows, number, dataset.prompt_length), len(dataset), reference)
-        )
+        read_setting(model, dataset, rows_of_setting(rows, number, dataset.prompt_length), reference)
         for dataset in whole.by_prompt_length(params)
         for number, model in enumerate(models)
     ]
@@ -177,20 +175,20 @@ def _tables_and_charts(measured: MeasureTable, models: Sequence[str]) -> tuple[l
 def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
     """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
     rows: list[dict[str, Any]] = []
-    for model, dataset, results in settings:
-        measured = results.measured
-        compared = np.flatnonzero(measured["is_compared"] & ~dataset.is_control)
+    for setting in settings:
+        own, dataset = setting.own, setting.dataset
+        compared = np.flatnonzero(setting.is_corpus)
         for document in np.unique(dataset.document[compared]):
             paragraphs = compared[dataset.document[compared] == document]
-            verdicts = {title: measured[threshold][paragraphs] for threshold, title in TITLES.items()}
+            verdicts = {title: own[threshold][paragraphs] for threshold, title in TITLES.items()}
             row = {
                 "document": dataset.documents[document],
                 "paragraphs": len(paragraphs),
                 **{title: finite_mean(values[values != TOO_SHORT]) for title, values in verdicts.items()},
-                "longest run, words": int(measured["run_words"][paragraphs].max()),
-                "edit similarity": float(measured["edit_similarity"][paragraphs].mean()),
+                "longest run, words": int(own["run_words"][paragraphs].max()),
+                "edit similarity": float(own["edit_similarity"][paragraphs].mean()),
             }
-            rows.append({"model": model} | row if len(settings) > 1 else row)
+            rows.append({"model": setting.model} | row if len(settings) > 1 else row)
     trigrams = TITLES[Threshold.TRIGRAM]
     rows.sort(key=lambda row: (-np.nan_to_num(row[trigrams]), -row["longest run, words"], -row["edit similarity"]))
     title = "Documents of the corpus, most memorized first"
@@ -202,19 +200,18 @@ def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
 
 def _paragraph_rows(setting: Setting) -> Iterator[Row]:
     """Yield a row for each paragraph. Verdicts are true, false or None."""
-    model, dataset, results = setting
-    measured, numbers = results.measured, thresholds_passed(results.measured)
-    verdicts = {threshold.value: measured[threshold] for threshold in Threshold}
+    dataset, own, numbers = setting.dataset, setting.own, thresholds_passed(setting.own)
+    verdicts = {threshold.value: own[threshold] for threshold in Threshold}
     if dataset.control is Control.PERMUTED:
-        verdicts |= {f"permuted_{threshold.value}": results.permuted[threshold] for threshold in Threshold}
+        verdicts |= {f"permuted_{threshold.value}": setting.permuted[threshold] for threshold in Threshold}
     for place in range(len(dataset)):
-        state, is_compared = results.states[place], bool(measured["is_compared"][place])
+        state, is_compared = setting.states[place], bool(own["is_compared"][place])
         values = {
             name: None if column[place] == TOO_SHORT else bool(column[place]) for name, column in verdicts.items()
         }
         yield {
             "side": "control" if dataset.is_control[place] else "corpus",
-            "model": model,
+            "model": setting.model,
             "prompt_length": dataset.prompt_length,
             "document": dataset.documents[dataset.document[place]],
             "number": dataset.number[place],
@@ -223,13 +220,13 @@ def _paragraph_rows(setting: Setting) -> Iterator[Row]:
             "state": state.value if state else "pending",
             **{threshold.value: values.pop(threshold.value) for threshold in Threshold},
             "thresholds_passed": None if numbers[place] == TOO_SHORT else numbers[place],
-            "longest_run_words": measured["run_words"][place] if is_compared else None,
-            "longest_run_characters": measured["run_characters"][place] if is_compared else None,
-            "edit_similarity": measured["edit_similarity"][place],
+            "longest_run_words": own["run_words"][place] if is_compared else None,
+            "longest_run_characters": own["run_characters"][place] if is_compared else None,
+            "edit_similarity": own["edit_similarity"][place],
             **values,
             "prompt": dataset.prompts[place],
             "suffix": dataset.suffixes[place],
-            "completion": results.texts[place],
+            "completion": setting.texts[place],
         }
 
 

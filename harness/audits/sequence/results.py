@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.report import share_of
-from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting
+from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Setting
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Bools, Ints
@@ -76,18 +76,17 @@ PAIRED = ", in pairs"
 """The ending of a side whose completions are compared with both suffixes."""
 
 
-def sides_of(dataset: Dataset, results: Results) -> dict[str, tuple[Measurements, Bools]]:
+def sides_of(setting: Setting) -> dict[str, tuple[Measurements, Bools]]:
     """Return the comparisons of each side, and which paragraphs [n] belong to it.
 
     The sides are the corpus, what is left of it without shared paragraphs if there are any, and its control.
     """
-    own, permuted = results.measured, results.permuted
-    is_corpus = ~dataset.is_control & own["is_compared"]
-    sides = {CORPUS: (own, is_corpus)}
+    dataset, own, permuted = setting.dataset, setting.own, setting.permuted
+    sides = {CORPUS: (own, setting.is_corpus)}
     if dataset.control is Control.PERMUTED:
         return sides | {SIDES[Control.PERMUTED]: (permuted, ~dataset.is_control & permuted["is_compared"])}
     if dataset.is_shared.any():
-        sides[UNSHARED] = (own, is_corpus & ~dataset.is_shared)
+        sides[UNSHARED] = (own, setting.is_corpus & ~dataset.is_shared)
     is_control = dataset.is_control & ~dataset.is_shared & own["is_compared"]
     return sides | {SIDES[Control.CORPUS]: (own, is_control)}
 
@@ -150,8 +149,7 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
     These are the rates and tests of every threshold, how many of them are passed, and the distribution of runs and
     similarities.
     """
-    model, dataset, results = setting
-    sides, (tested, tested_control) = sides_of(dataset, results), tested_sides(dataset)
+    model, sides, (tested, tested_control) = setting.model, sides_of(setting), tested_sides(setting.dataset)
     rows = []
     for threshold, case in TITLES.items():
         verdicts = _verdicts(setting, threshold)
@@ -163,14 +161,14 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
         of_test = CORPUS if test.is_paired else tested
         rows.append(MeasureRow(P_VALUE, Estimate(test.p_value(test.passed)), model, of_test, case))
         rows.append(MeasureRow(DIFFERENCE, Estimate(gap), model, of_test, case))
-    for side in (CORPUS, SIDES[dataset.control]):
+    for side in (CORPUS, SIDES[setting.dataset.control]):
         comparisons, is_member = sides[side]
         for measure, column in _DISTRIBUTIONS.items():
             rows += [
                 MeasureRow(measure, Estimate(value, of=int(is_member.sum())), model, side, case)
                 for case, value in _distribution(comparisons[column][is_member]).items()
             ]
-    if (run_p := run_p_value(results)) is not None:
+    if (run_p := run_p_value(setting)) is not None:
         rows.append(MeasureRow(RUN_P, Estimate(run_p), model, CORPUS))
     for side, (comparisons, is_member) in sides.items():
         numbers = thresholds_passed(comparisons)[is_member]
@@ -184,13 +182,12 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
 
 def _verdicts(setting: Setting, threshold: Threshold) -> dict[str, Ints]:
     """Return the verdicts of a threshold on every side, those of a paired test included."""
-    _, dataset, results = setting
-    verdicts = {side: values[threshold][is_member] for side, (values, is_member) in sides_of(dataset, results).items()}
-    if dataset.control is Control.CORPUS:
+    verdicts = {side: values[threshold][is_member] for side, (values, is_member) in sides_of(setting).items()}
+    if setting.dataset.control is Control.CORPUS:
         return verdicts
-    of_own, of_other = results.measured[threshold], results.permuted[threshold]
+    of_own, of_other = setting.own[threshold], setting.permuted[threshold]
     is_judged = (of_own != TOO_SHORT) & (of_other != TOO_SHORT)
-    tested, tested_control = tested_sides(dataset)
+    tested, tested_control = tested_sides(setting.dataset)
     corpus, control = verdicts.items()
     return dict((corpus, (tested, of_own[is_judged]), control, (tested_control, of_other[is_judged])))
 
@@ -229,7 +226,7 @@ def fisher_p(passed: int, judged: int, control: tuple[int, int]) -> float:
     return float(fisher_exact(table, alternative="greater").pvalue)
 
 
-def run_p_value(results: Results) -> float | None:
+def run_p_value(setting: Setting) -> float | None:
     """Test whether verbatim runs are longer with a completion's own suffix than with another paragraph's.
 
     Wilcoxon's (1945) signed-rank test, one-sided, which is exact for up to 16 differences. None without a completion
@@ -237,8 +234,8 @@ def run_p_value(results: Results) -> float | None:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    both = results.measured["is_compared"] & results.permuted["is_compared"]
-    differences = results.measured["run_words"][both] - results.permuted["run_words"][both]
+    both = setting.own["is_compared"] & setting.permuted["is_compared"]
+    differences = setting.own["run_words"][both] - setting.permuted["run_words"][both]
     if not differences.any():
         return 1.0 if len(differences) else None
     differences = differences[differences != 0]
