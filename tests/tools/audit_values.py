@@ -41,7 +41,7 @@ def record(folder: Path) -> None:
             ]
             arguments: tuple[str, ...] = ("audit", "compare", "--run", runs[0], "--run", runs[1])
         else:
-            arguments = MORE[name] if name in MORE else AUDITS[name](machine.folder).arguments
+            arguments = MORE[name] if name in MORE else AUDITS[name](machine.folder)
         _, findings = _findings(machine, *arguments)
         (folder / f"{name}.json").write_text(json.dumps(findings, indent=1) + "\n")
         print(f"{name}: {len(findings['measures']):,} values", flush=True)

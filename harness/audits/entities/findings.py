@@ -15,8 +15,8 @@ from harness.audits.report import (
     bars_of,
     case_table,
     draw_sections,
+    grouped_chart,
     likelihood_words,
-    lines_of,
     measure_table,
     section,
     table_of,
@@ -46,69 +46,35 @@ DEFINITIONS = {
 
 
 _MODEL: dict[str, Part] = {"model": "model"}
-_ON_DEV, _ON_TEST = "M-MEM, dev half", "M-MEM, test half"
 _BARS: dict[str, Any] = {"label": "case", "group": "model", "reference": CHANCE}
-_LINES: dict[str, Any] = {"y_label": f"mean {_ON_DEV}", "series": "model"}
-_SECTIONS = (
-    section(
-        wide_table,
-        "analyses",
-        "Differences between prompts",
-        *measures.TESTS,
-        only={"case": ""},
-        by=_MODEL,
-        intervals=(measures.LEAD,),
-    ),
-    section(case_table, "spread", "M-MEM of the prompts", measures.PROMPTS_M_MEM, by=_MODEL | {"half": "side"}),
-    section(
-        wide_table,
-        "types",
-        "Mean M-MEM by sentence type, dev half",
-        measures.BY_TYPE,
-        by=_MODEL | {"type": "case"},
-        intervals=(measures.BY_TYPE,),
-        number="prompts",
-    ),
-    section(
-        case_table,
-        "properties",
-        "Correlation of M-MEM with properties of the prompts, dev half",
-        measures.PROPERTY,
-        by=_MODEL,
-    ),
-    section(
-        bars_of,
-        "m-mem-by-method",
-        "M-MEM by method",
-        measures.M_MEM,
-        only={"side": measures.TEST},
-        y_label=_ON_TEST,
-        **_BARS,
-    ),
-    section(
-        bars_of,
-        "m-mem-by-type",
-        "Mean M-MEM by sentence type",
-        measures.BY_TYPE,
-        y_label=f"mean {_ON_DEV}",
-        **_BARS,
-    ),
-    section(
-        lines_of,
-        "m-mem-by-position",
-        "M-MEM by the name's position",
-        measures.BY_POSITION,
-        x_label="model tokens before the name",
-        **_LINES,
-    ),
-    section(
-        lines_of,
-        "m-mem-by-length",
-        "M-MEM by the prompt's length",
-        measures.BY_LENGTH,
-        x_label="model tokens",
-        **_LINES,
-    ),
+_BY_TYPE, _SPREAD = "Mean M-MEM by sentence type, dev half", "M-MEM of the prompts"
+_PROPERTIES = "Correlation of M-MEM with properties of the prompts, dev half"
+_ANALYSES = section(
+    wide_table,
+    "analyses",
+    "Differences between prompts",
+    *measures.TESTS,
+    only={"case": ""},
+    by=_MODEL,
+    intervals=(measures.LEAD,),
+)
+_TYPES = section(
+    wide_table,
+    "types",
+    _BY_TYPE,
+    measures.BY_TYPE,
+    by=_MODEL | {"type": "case"},
+    intervals=(measures.BY_TYPE,),
+    number="prompts",
+)
+_METHODS = section(
+    bars_of,
+    "m-mem-by-method",
+    "M-MEM by method",
+    measures.M_MEM,
+    only={"side": measures.TEST},
+    y_label="M-MEM, test half",
+    **_BARS,
 )
 _BETWEEN_MODELS = section(
     wide_table,
@@ -118,6 +84,16 @@ _BETWEEN_MODELS = section(
     measures.TAU_P,
     by=_MODEL | {"other": "case", "halves": "side"},
     number="prompts",
+)
+_SECTIONS = (
+    _ANALYSES,
+    section(case_table, "spread", _SPREAD, measures.PROMPTS_M_MEM, by=_MODEL | {"half": "side"}),
+    _TYPES,
+    section(case_table, "properties", _PROPERTIES, measures.PROPERTY, by=_MODEL),
+    _METHODS,
+    section(bars_of, "m-mem-by-type", _BY_TYPE, measures.BY_TYPE, y_label="mean M-MEM", **_BARS),
+    section(grouped_chart, "m-mem-by-position", "M-MEM by the name's position, dev half", measures.BY_POSITION),
+    section(grouped_chart, "m-mem-by-length", "M-MEM by the prompt's length, dev half", measures.BY_LENGTH),
 )
 
 

@@ -128,19 +128,6 @@ def test_long_suffixes_are_cut(tmp_path: Path) -> None:
     assert found.counts["corpus"].shortened == 1
 
 
-def test_inputs_are_stored_and_read(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\nnonsense\n{"text": "d e f"}\n')
-    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=(2,)), seed=0)
-    folder = tmp_path / "inputs"
-    folder.mkdir()
-    inputs.write(folder)
-    found = Dataset.read(folder)
-    assert found.suffixes == ["c", "f"]
-    assert found.documents == ["a.jsonl:1", "a.jsonl:3"]
-    assert found.notes == ["Skipped a.jsonl, line 2: not valid JSON."]
-    assert found.prompt_length == 2
-
-
 def test_the_demo_round_has_unseen_text_as_its_control() -> None:
     found = read_dataset(load_round("demo"), limit=300)
     assert found.control is Control.CORPUS
