@@ -83,15 +83,15 @@ def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Seq
     side: what the texts are, such as `control`.
     """
     near = rows(NEAR.name)
-    chosen = np.flatnonzero((np.asarray(near["model"]) == model) & np.isin(near["text"], texts))
-    if not len(chosen):
+    places = np.flatnonzero((np.asarray(near["model"]) == model) & np.isin(near["text"], texts))
+    if not len(places):
         return []
-    keys = np.column_stack([np.asarray(near[column])[chosen] for column in ("text", "sequence")])
+    keys = np.column_stack([np.asarray(near[column])[places] for column in ("text", "sequence")])
     _, last = np.unique(keys[::-1], axis=0, return_index=True)
-    chosen = chosen[::-1][last]
-    number, measured = len(chosen), []
+    places = places[::-1][last]
+    number, measured = len(places), []
     for case, column, edits in ((TOKEN_EDITS, "tokens", None), (CHARACTER_EDITS_CASE, "characters", CHARACTER_EDITS)):
-        probabilities = np.asarray(near[column], np.float64)[chosen]  # [sequences, numbers of edits]
+        probabilities = np.asarray(near[column], np.float64)[places]  # [sequences, numbers of edits]
         for place, at in enumerate(edits or range(probabilities.shape[1])):
             mean = float(probabilities[:, place].mean())
             if math.isnan(mean):  # a target without a tokenizer has no characters

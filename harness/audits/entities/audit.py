@@ -57,9 +57,9 @@ class NameProbe:
         self.by_set = by_set
         self.has_tokens: Bools = self.classifier.has_tokens(names)
 
-    def confidences(self, prompt: Prompt, chosen: Ints | None = None) -> Floats:
-        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `chosen`."""
-        with_tokens = np.flatnonzero(self.has_tokens) if chosen is None else chosen[self.has_tokens[chosen]]
+    def confidences(self, prompt: Prompt, subset: Ints | None = None) -> Floats:
+        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `subset`."""
+        with_tokens = np.flatnonzero(self.has_tokens) if subset is None else subset[self.has_tokens[subset]]
         texts, spans = self._fill(prompt, with_tokens)
         result = np.full(len(self.names), np.nan)
         result[with_tokens] = self.classifier.confidences(texts, spans, self.labels, by_set=self.by_set)
@@ -71,13 +71,13 @@ class NameProbe:
 
         return self.classifier.prompt_tokens(prompt.text, Span(prompt.name_start, prompt.name_start + len(MASK)))
 
-    def attention(self, prompt: Prompt, chosen: Ints) -> Attention:
-        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `chosen`."""
+    def attention(self, prompt: Prompt, subset: Ints) -> Attention:
+        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `subset`."""
         from harness.audits.classifier import Span
 
         tokens = self.tokens(prompt)
-        chosen = chosen[self.has_tokens[chosen]]
-        texts, names = self._fill(prompt, chosen)
+        subset = subset[self.has_tokens[subset]]
+        texts, names = self._fill(prompt, subset)
         parts = []
         for name in names:
             longer = name.end - name.start - len(MASK)
@@ -85,7 +85,7 @@ class NameProbe:
             after = tokens.spans[len(before) + 1 :]
             parts.append([*before, name, *(Span(span.start + longer, span.end + longer) for span in after)])
         weights = np.full((len(self.names), len(tokens.labels), len(tokens.labels)), np.nan)
-        for number, of_name in zip(chosen.tolist(), self.classifier.attention(texts, parts), strict=True):
+        for number, of_name in zip(subset.tolist(), self.classifier.attention(texts, parts), strict=True):
             if of_name is not None:
                 weights[number] = of_name
         return Attention(tokens.labels, tokens.name, weights)
@@ -276,9 +276,9 @@ def _prompt_at(result: ModelResult, rows: RowsOf, model: int, chain: Chain, step
 def _measure_attention(context: AuditContext, probe: NameProbe, result: ModelResult, model: int, number: int) -> None:
     """Measure the attention in the `number` best and worst prompts, with the names of the dev half."""
     order = result.used[np.argsort(-result.dev_m_mem, kind="stable")]
-    chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
-    for batch in context.batches(_stages(model)[-1], len(chosen), size=1, weight=_ATTENTION_WEIGHT):
-        place = chosen[int(batch.items[0])]
+    subset = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
+    for batch in context.batches(_stages(model)[-1], len(subset), size=1, weight=_ATTENTION_WEIGHT):
+        place = subset[int(batch.items[0])]
         tokens, name, weights = probe.attention(result.prompts[place], np.concatenate(result.dev))
         to_name = np.delete(weights[:, :, name], name, axis=1)
         context.emit("attention", model=[model], prompt=[place], values=to_name.mean(axis=1)[None, :])

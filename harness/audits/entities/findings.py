@@ -117,29 +117,29 @@ def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> F
     }
     if not results:
         return Findings(json_value(figures), notes, conclusion=NOT_MEASURED)
-    measured = measured_values(results)
+    values = measured_values(results)
     sentences = [sentence for result in results for sentence in _left_out(result)]
-    if any(math.isfinite(row.estimate.value) for row in measured.select(measures.COCHRAN_P)):
+    if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
         sentences.append(
             "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
             "The bootstrap over names does not; rely on it."
         )
-    tables, charts = draw_sections(measured, _SECTIONS)
-    between = [row for row in measured.select(measures.TAU, measures.TAU_P) if row.case]
+    tables, charts = draw_sections(values, _SECTIONS)
+    between = [row for row in values.select(measures.TAU, measures.TAU_P) if row.case]
     tables += draw_sections(between, [_BETWEEN_MODELS])[0]
     return Findings(
         json_value(figures),
         [*sentences, *notes],
-        _tables(inputs, results, measured, tables),
-        entities_charts(results, measured, charts),
-        conclusion=_conclusion(results, measured),
+        _tables(inputs, results, values, tables),
+        entities_charts(results, values, charts),
+        conclusion=_conclusion(results, values),
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=values,
     )
 
 
 def _model_figures(result: ModelResult) -> dict[str, Any]:
-    read = slice(result.read)
+    read = slice(result.input_prompts)
     return {
         "model": result.name,
         "is_complete": result.is_complete,
@@ -180,7 +180,7 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
         for result, mean, _, words, answer in tested
     ]
     progress = [
-        f"so far {len(result.used):,} of {pluralize(result.read, 'prompt')} with {result.name}"
+        f"so far {len(result.used):,} of {pluralize(result.input_prompts, 'prompt')} with {result.name}"
         for result in results
         if not result.is_complete
     ]
@@ -197,7 +197,7 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
 
 
 def _tables(
-    inputs: Names, results: Sequence[ModelResult], measured: MeasureTable, of_values: Sequence[FoundTable]
+    inputs: Names, results: Sequence[ModelResult], values: MeasureTable, of_values: Sequence[FoundTable]
 ) -> list[FoundTable]:
     """Return the tables of the source's methods, of measured values, and of all prompts, words and names."""
     # Built-in prompts are public; a user's own may be confidential.
@@ -218,9 +218,9 @@ def _tables(
         table("names", "Every name", _name_rows),
     )
     return [
-        table("methods", "M-MEM by method", lambda result: _method_rows(result, measured), is_detail=False),
+        table("methods", "M-MEM by method", lambda result: _method_rows(result, values), is_detail=False),
         *of_values,
-        measure_table(measured),
+        measure_table(values),
         *(detail for detail in details if detail.columns),
     ]
 

@@ -45,10 +45,10 @@ _SHARE_OF_PROMPTS = 0.9
 
 def select_rows(rows: Rows, *order: str, **values: int) -> dict[str, list[Any]]:
     """Return the rows whose columns have these values, ordered by the columns `order`."""
-    chosen = np.flatnonzero(np.all([np.asarray(rows[column]) == value for column, value in values.items()], axis=0))
+    places = np.flatnonzero(np.all([np.asarray(rows[column]) == value for column, value in values.items()], axis=0))
     for column in reversed(order):
-        chosen = chosen[np.argsort(np.asarray(rows[column])[chosen], kind="stable")]
-    return {column: [cells[row] for row in chosen.tolist()] for column, cells in rows.items()}
+        places = places[np.argsort(np.asarray(rows[column])[places], kind="stable")]
+    return {column: [cells[row] for row in places.tolist()] for column, cells in rows.items()}
 
 
 class Half(NamedTuple):
@@ -152,7 +152,7 @@ class ModelResult:
         yield from zip(*(rows[column] for column in columns), strict=True)
 
     @property
-    def read(self) -> int:
+    def input_prompts(self) -> int:
         """The number of prompts of the inputs, which come first."""
         return len(self.inputs.prompts)
 
@@ -169,7 +169,7 @@ class ModelResult:
     @cached_property
     def used(self) -> Ints:
         """The prompts of the inputs that are used, as places in `prompts`."""
-        return np.flatnonzero(self.uses_prompt[: self.read])
+        return np.flatnonzero(self.uses_prompt[: self.input_prompts])
 
     @cached_property
     def used_confidences(self) -> Floats:
@@ -243,11 +243,11 @@ class ModelResult:
     @cached_property
     def methods(self) -> list[Method]:
         """All ways of prompting (Xia et al. 2024)."""
-        alone = self.read + len(HAND_WRITTEN)
-        hand_written = slice(self.read, alone)
+        alone = self.input_prompts + len(HAND_WRITTEN)
+        hand_written = slice(self.input_prompts, alone)
         methods = [
             self._method("baseline", name, prompt)
-            for name, prompt in (("∅-PT: name alone", alone), ("One-PT: hand-written", self.read))
+            for name, prompt in (("∅-PT: name alone", alone), ("One-PT: hand-written", self.input_prompts))
             if self.uses_prompt[prompt]
         ]
         if self.uses_prompt[hand_written].all():

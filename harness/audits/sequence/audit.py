@@ -57,7 +57,7 @@ class SequenceAudit(Audit[SequenceParams]):
         partner = permuted_partners(dataset, context.seed)
         rows = rows_of_setting(context.rows, model, dataset.prompt_length)
         with self._completer(dataset, context, model) as completer:
-            compared = replace(dataset, suffixes=list(map(completer.form, dataset.suffixes)))
+            normalized = replace(dataset, suffixes=list(map(completer.form, dataset.suffixes)))
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
@@ -65,7 +65,7 @@ class SequenceAudit(Audit[SequenceParams]):
                     _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
                 )
                 for batch in batches:
-                    self._emit(context, model, compared, partner, completer.complete(batch.items, batch.seed))
+                    self._emit(context, model, normalized, partner, completer.complete(batch.items, batch.seed))
 
             run_stage("complete", completer.order, _requested(rows, times=1))
             context.announce(_stage("again", number), len(_unanswered_at_first(rows)))
@@ -115,14 +115,14 @@ class SequenceAudit(Audit[SequenceParams]):
         """Emit the completions of a batch of paragraphs, and their comparisons with the suffixes of paragraphs."""
         requested, completions = batch
         setting = {"model": model, "prompt_length": dataset.prompt_length or 0}
-        compared: list[dict[str, float]] = []
+        comparisons: list[dict[str, float]] = []
         for paragraph, completion in zip(requested.tolist(), completions, strict=True):
             if completion.state is not State.COMPLETED:
                 continue
             partners = [int(partner[paragraph])] if dataset.control is Control.PERMUTED else []
             for against in (paragraph, *(number for number in partners if number >= 0)):
                 numbers = compare(completion.text, dataset.suffixes[against], self.params.word_form)
-                compared.append({**setting, "paragraph": paragraph, "against": against, **numbers})
+                comparisons.append({**setting, "paragraph": paragraph, "against": against, **numbers})
         context.emit(
             COMPLETIONS.name,
             **{column: np.full(len(requested), value) for column, value in setting.items()},
@@ -133,8 +133,8 @@ class SequenceAudit(Audit[SequenceParams]):
             cut_words=[completion.cut_words for completion in completions],
             **{name: [getattr(completion.facts, name) for completion in completions] for name in AnswerFacts._fields},
         )
-        if compared:
-            context.emit(COMPARISONS.name, **{name: [row[name] for row in compared] for name in compared[0]})
+        if comparisons:
+            context.emit(COMPARISONS.name, **{name: [row[name] for row in comparisons] for name in comparisons[0]})
         _warn_of_faults(context, requested, completions)
 
 

@@ -231,10 +231,10 @@ class LocalCompleter(Completer):
         if len(possible) == 0:
             return paragraphs, completions
         prefixes = np.array([self._prompts[paragraph] for paragraph in paragraphs[possible]], np.int64)
-        drawn = self._target.sample(
+        samples = self._target.sample(
             prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
         )  # one row per prefix, in order
-        for place, ids in zip(possible, drawn.suffixes.tolist(), strict=True):
+        for place, ids in zip(possible, samples.suffixes.tolist(), strict=True):
             text = first_words(self.form(self._decode(ids[: lengths[place]])), self._words[paragraphs[place]])
             completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
@@ -251,13 +251,13 @@ class LocalCompleter(Completer):
     def _length(self, paragraph: int) -> int:
         """Return the number of tokens to sample; 0 if the suffix does not fit the context, or the prompt is empty."""
         needed, tokens = int(self._needed[paragraph]), int(self._tokens[paragraph])
-        wanted = math.ceil(_SLACK * needed) + _MARGIN
+        length = math.ceil(_SLACK * needed) + _MARGIN
         if tokens == 0:
             return 0
         if self._target.context_length is None:
-            return wanted
+            return length
         room = self._target.context_length - tokens - (self._target.bos_token is not None)
-        return min(wanted, room) if needed <= room else 0
+        return min(length, room) if needed <= room else 0
 
     def _decode(self, ids: list[int]) -> str:
         """Return the text up to the first end-of-text token."""

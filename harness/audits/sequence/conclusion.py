@@ -42,12 +42,12 @@ _WHY_NOT: dict[State | None, str] = {
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 
 
-def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> Conclusion:
+def sequence_conclusion(settings: Sequence[Setting], table: MeasureTable) -> Conclusion:
     """Return the conclusion from complete or partial results by model.
 
     Each model has an answer of its own, which is the same whether or not other models are measured.
     """
-    parts = {setting.model: _conclusion(setting, measured) for setting in settings}
+    parts = {setting.model: _conclusion(setting, table) for setting in settings}
     first = parts[settings[0].model]
     if all(part == first for part in parts.values()):
         return first
@@ -61,7 +61,7 @@ def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> 
     )
 
 
-def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
+def _conclusion(setting: Setting, table: MeasureTable) -> Conclusion:
     """Return the conclusion about one model.
 
     It is about the threshold with the smallest p-value, which is corrected for the number of thresholds (Bonferroni).
@@ -69,7 +69,7 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     seen.
     """
     model, dataset = setting.model, setting.dataset
-    tests = [row for row in measured.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
+    tests = [row for row in table.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
     if not tests:
         if None in setting.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
@@ -78,7 +78,7 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
     words = f"{format_p_value(p)}, corrected for {pluralize(len(tests), 'threshold')}"
-    corpus, control = (measured.get(PASSED, model=model, side=side, case=title) for side in tested_sides(dataset))
+    corpus, control = (table.get(PASSED, model=model, side=side, case=title) for side in tested_sides(dataset))
     is_chance = dataset.control is Control.PERMUTED
     answer = likelihood_words(p)
     if p < 0.05:
@@ -105,7 +105,7 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
     evidence = ". ".join([evidence, *single_texts(setting)])
-    longest = measured.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
+    longest = table.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
             f"{name}: {title}", format_score(share.value), f"{format_interval(share.low, share.high)} of {share.of:,}"

@@ -63,6 +63,7 @@ from harness.core.text import json_value, pluralize
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
 _MAY_HIDE = "The server's answers may hide memorization: see the sentences about completions and prompts."
+_RATES = (PASSED, TOO_SHORT_SUFFIX, P_VALUE)
 _PASSED = "Completions that pass each threshold"
 _NUMBERS = "Completions by the number of thresholds that they pass"
 _BY_LENGTH = "Completions that pass, by length of the prompt"
@@ -104,10 +105,10 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
     if len(settings) > len(longest):
         by_length = sorted(settings, key=lambda setting: setting.dataset.prompt_length or 0)
         values += [row for setting in by_length for row in length_rows(setting)]
-    measured = MeasureTable(values)
-    tables, charts = _tables_and_charts(measured, models)
+    table = MeasureTable(values)
+    tables, charts = _tables_and_charts(table, models)
     paragraphs = [row for setting in settings for row in _paragraph_rows(setting)]
-    conclusion = sequence_conclusion(longest, measured)
+    conclusion = sequence_conclusion(longest, table)
     if params.endpoint and any(hiding_sentences(params, settings, rows)):
         conclusion = replace(conclusion, caveat=f"{conclusion.caveat} {_MAY_HIDE}".lstrip())
     texts = ("prompt", "suffix", "completion")
@@ -117,26 +118,26 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
         tables=[
             *tables,
             *_document_tables(longest),
-            measure_table(measured),
+            measure_table(table),
             table_of("paragraphs", "Every paragraph", paragraphs, is_detail=True, text_columns=texts),
         ],
         charts=charts,
         passages=passages(longest),
         conclusion=conclusion,
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=table,
     )
 
 
 def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], rows: RowsOf) -> dict[str, Any]:
     states = count_states(settings)
-    named = {state.value if state else "pending": number for state, number in states.items()}
+    numbers = {state.value if state else "pending": number for state, number in states.items()}
     return {
         "prompt_length": dataset.prompt_length,
         "completion": "given" if dataset.models else "greedy" if params.temperature == 0 else "sampled",
         "word_form": params.word_form,
         "control": dataset.control.value,
-        "paragraphs": {name: named.get(name, 0) for name in (*(state.value for state in State), "pending")},
+        "paragraphs": {name: numbers.get(name, 0) for name in (*(state.value for state in State), "pending")},
         "read": dataset.counts["corpus"]._asdict(),
         "control_read": dataset.counts["control"]._asdict() if "control" in dataset.counts else None,
         "shared": _shared(dataset),
@@ -145,31 +146,30 @@ def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Settin
     }
 
 
-def _tables_and_charts(measured: MeasureTable, models: Sequence[str]) -> tuple[list[FoundTable], list[Chart]]:
+def _tables_and_charts(table: MeasureTable, models: Sequence[str]) -> tuple[list[FoundTable], list[Chart]]:
     """Return the rates of the sides that have completions: with their tests, by prompt length, and the numbers passed.
 
     The p-value stands next to the rate that is tested. Several models are compared in a short table first.
     """
-    sides = {(row.model, row.side) for row in measured.select(PASSED) if row.estimate.of}
-    rows = [row for row in measured if (row.model, row.side) in sides and not row.side.endswith(PAIRED)]
+    sides = {(row.model, row.side) for row in table.select(PASSED) if row.estimate.of}
+    rows = [row for row in table if (row.model, row.side) in sides and not row.side.endswith(PAIRED)]
     rows = [row for row in rows if row.estimate.of or row.measure is not THRESHOLDS_PASSED]
     has_several = len(models) > 1
     by_side: dict[str, Part] = {"model": "model", "of": "side"} if has_several else {"of": "side"}
     by_case: dict[str, Part] = {"model": "model"} if has_several else {}
     by_case |= {"threshold": "case", "of": "side"}
     title = _PASSED + ", with intervals and tests" * has_several
-    rates = (PASSED, TOO_SHORT_SUFFIX, P_VALUE)
     tables = [
-        section(wide_table, "rates", title, *rates, by=by_case, intervals=(PASSED,), number="judged"),
+        section(wide_table, "rates", title, *_RATES, by=by_case, intervals=(PASSED,), number="judged"),
         section(wide_table, "prompt_lengths", _BY_LENGTH, PASSED_BY_LENGTH, by=by_case),
         section(wide_table, "thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, by=by_side, number="judged"),
     ]
     if has_several:
         tables = [section(case_table, "passed", _PASSED, PASSED, by=by_side), *tables]
-    found, charts = draw_sections(rows, (*tables, *_CHARTS))
+    rates, charts = draw_sections(rows, (*tables, *_CHARTS))
     # Several models are compared on the corpus alone, so that there are not too many lines.
     by_length = [row for row in rows if row.side == CORPUS or (not has_several and row.side in SIDES.values())]
-    return found, [*charts, *draw_sections(by_length, [_LENGTHS])[1]]
+    return rates, [*charts, *draw_sections(by_length, [_LENGTHS])[1]]
 
 
 def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
@@ -177,9 +177,9 @@ def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
     rows: list[dict[str, Any]] = []
     for setting in settings:
         own, dataset = setting.own, setting.dataset
-        compared = np.flatnonzero(setting.is_corpus)
-        for document in np.unique(dataset.document[compared]):
-            paragraphs = compared[dataset.document[compared] == document]
+        places = np.flatnonzero(setting.is_corpus)
+        for document in np.unique(dataset.document[places]):
+            paragraphs = places[dataset.document[places] == document]
             verdicts = {title: own[threshold][paragraphs] for threshold, title in TITLES.items()}
             row = {
                 "document": dataset.documents[document],
@@ -194,8 +194,8 @@ def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
     title = "Documents of the corpus, most memorized first"
     if len(rows) <= _SHOWN_DOCUMENTS:
         return [table_of("documents", title, rows)]
-    shown = table_of("documents", f"{title} ({_SHOWN_DOCUMENTS} of {len(rows):,})", rows[:_SHOWN_DOCUMENTS])
-    return [shown, table_of("all_documents", title, rows, is_detail=True)]
+    first = table_of("documents", f"{title} ({_SHOWN_DOCUMENTS} of {len(rows):,})", rows[:_SHOWN_DOCUMENTS])
+    return [first, table_of("all_documents", title, rows, is_detail=True)]
 
 
 def _paragraph_rows(setting: Setting) -> Iterator[Row]:

@@ -38,9 +38,9 @@ def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:
     if setting.dataset.control is Control.CORPUS:
         control = np.flatnonzero(setting.dataset.is_control & own["is_compared"])
         of_control = f"; {int(is_continued[control].sum()):,} of {len(control):,} of the control"
-    shown = f": {', '.join(names)}{more}" if names else ""
+    examples = f": {', '.join(names)}{more}" if names else ""
     number = f"{len(continued):,} of {pluralize(len(corpus), 'paragraph')} {'is' if len(continued) == 1 else 'are'}"
-    yield f"{number} continued word for word for {_RUN} words or more{shown}{of_control}"
+    yield f"{number} continued word for word for {_RUN} words or more{examples}{of_control}"
 
 
 def _name(setting: Setting, paragraph: int) -> str:
