@@ -197,4 +197,5 @@ def test_thresholds_are_judged_after_the_cut_to_the_suffix(tmp_path: Path) -> No
     assert verdicts(findings) == {"S2": [True, True, None, True]}
     assert findings.measures.get(THRESHOLDS_PASSED, side="corpus").of == 0
     tables = {table.name: table.columns for table in findings.tables}
+    assert tables["paragraphs"]["completion"] == [record["suffix"]]
     assert tables["rates"]["threshold"] == list(TITLES.values()) and tables["rates"]["judged"] == [1, 1, 0, 1]

@@ -20,29 +20,6 @@ from harness.core.errors import Interruption
 from tests.tools.completions_server import Reply, completion, completions_server
 from tests.unit.audits.in_memory import Killed
 from tests.unit.audits.sequence.served_corpus import audit_of, audited, chat_message, continued, counting_corpus
-from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
-
-
-@pytest.mark.parametrize(
-    ("prompt_length", "written", "passes"),
-    [
-        (34, S1, [False, False, False, False]),
-        (34, S2, [True, True, True, True]),
-        (35, S1, [False, False, False, False]),
-        (35, S2.removeprefix("I "), [True, True, False, True]),
-    ],
-)
-def test_the_worked_example_as_a_paragraph(
-    tmp_path: Path, prompt_length: int, written: str, passes: list[bool]
-) -> None:
-    (tmp_path / "a.txt").write_text(f"{PREFIX} {SUFFIX}\n")
-    with completions_server(lambda body, number: completion(f" {written} And then some more words here.")) as server:
-        run = audit_of(server, tmp_path / "a.txt", prompt_length=(prompt_length,))
-        run.run()
-    details = next(table for table in run.findings().tables if table.name == "paragraphs")
-    assert [details.columns[name][0] for name in ("trigram", "start_5", "start_10", "overlap")] == passes
-    assert server.prompts == [" ".join(f"{PREFIX} {SUFFIX}".split()[:prompt_length])] * 2
-    assert len(details.columns["completion"][0].split()) == 52 - prompt_length
 
 
 def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> None:
@@ -315,14 +292,6 @@ def test_a_slow_answer_does_not_block_others(tmp_path: Path) -> None:
         run.run()
     hanging = int(server.prompts[0].split("x")[0].removeprefix("w"))
     assert run.rows("completion")["paragraph"].tolist()[-1] == hanging
-
-
-def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
-    _, run = audited(tmp_path, lambda body, number: completion(""), 4)
-    measured = run.findings().measures
-    for title in TITLES.values():
-        passed, too_short = (measured.get(measure, side="corpus", case=title) for measure in (PASSED, TOO_SHORT_SUFFIX))
-        assert (passed.value, passed.of, too_short.value) == (0.0, 4, 0)
 
 
 @pytest.mark.parametrize("has_control", [False, True])
