@@ -154,9 +154,11 @@ def _answers(params: SequenceParams, settings: Sequence[Setting], completions: R
     datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
     audited = ("", reference_model(completions, params.endpoint_model or ""))
     names = ("prompt_length", "paragraph", "answered_by", "state", "text", "finish_reason", "prompt_tokens")
-    for length, paragraph, model, *outcome in zip(*(completions[name] for name in names), strict=True):
+    columns = (completions[name] for name in names)
+    for length, paragraph, model, state, text, reason, tokens in zip(*columns, strict=True):
         dataset = datasets[int(length)]
-        yield _Answer(dataset.prompts[paragraph], dataset.suffixes[paragraph], *outcome, model in audited)
+        prompt, suffix = dataset.prompts[paragraph], dataset.suffixes[paragraph]
+        yield _Answer(prompt, suffix, state, text, reason, int(tokens), model in audited)
 
 
 def _models(completions: Rows, requested: str) -> Iterator[str]:
