@@ -225,7 +225,7 @@ def permuted_partners(dataset: Dataset, seed: int) -> Ints:
     """
     partner = np.full(len(dataset), -1, np.int64)
     if dataset.control is Control.PERMUTED and len(dataset) > 1:
-        lengths = [len(suffix.split()) for suffix in dataset.suffixes]
+        lengths = np.array([len(suffix.split()) for suffix in dataset.suffixes])
         ring = np.lexsort((np.random.default_rng([seed, 0]).permutation(len(dataset)), lengths))
         partner[ring] = np.roll(ring, -1)
     return partner
