@@ -126,17 +126,17 @@ class TokenClassifier:
         or the text is too long for the model. Raises HarnessError if the model returns NaN.
         """
         encodings = self.tokenizer.encode_batch(list(texts))
-        chosen = [tokens_covering(encoding, span) for span, encoding in zip(names, encodings, strict=True)]
-        counts = [int(is_name.sum()) for is_name in chosen]
+        is_of_name = [tokens_covering(encoding, span) for span, encoding in zip(names, encodings, strict=True)]
+        counts = [int(is_name.sum()) for is_name in is_of_name]
         if by_set:
             alone = [text[span.start : span.end] for text, span in zip(texts, names, strict=True)]
             ids = [encoding.ids for encoding in self.tokenizer.encode_batch(alone, add_special_tokens=False)]
-            chosen = [np.isin(encoding.ids, of_name) for encoding, of_name in zip(encodings, ids, strict=True)]
+            is_of_name = [np.isin(encoding.ids, of_name) for encoding, of_name in zip(encodings, ids, strict=True)]
             counts = list(map(len, ids))
-        fits = [row for row in range(len(texts)) if chosen[row].any() and self._fits(encodings[row])]
+        fits = [row for row in range(len(texts)) if is_of_name[row].any() and self._fits(encodings[row])]
         result = np.full(len(texts), np.nan)
         for row, of_tokens in self._measure(encodings, fits, self._probabilities):  # of_tokens: [tokens, labels]
-            result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).sum() / counts[row]
+            result[row] = of_tokens[is_of_name[row]][:, labels].max(axis=1).sum() / counts[row]
         return result
 
     def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:

@@ -36,9 +36,9 @@ class Substitutions:
     def __init__(self, limit: int, counts: Ints, length: int = 0) -> None:
         self.limit, self.counts, self.length = limit, counts, length
 
-    def extended(self, parents: Ints, tokens: Ints, wanted: Ints) -> "Substitutions":
+    def extended(self, parents: Ints, tokens: Ints, originals: Ints) -> "Substitutions":
         """Return the numbers after one more token. The arguments are those of `Bands.extended`."""
-        return Substitutions(self.limit, self.counts[parents] + (tokens != wanted[:, self.length]), self.length + 1)
+        return Substitutions(self.limit, self.counts[parents] + (tokens != originals[:, self.length]), self.length + 1)
 
     def part(self, sequences: Ints) -> "Substitutions":
         """Return the numbers of some sequences."""
@@ -77,24 +77,24 @@ class Bands:
         row = np.where(first < 0, limit + 1, first)
         return cls(limit, np.tile(row, (sequences, 1)), 0)
 
-    def extended(self, parents: Ints, tokens: Ints, wanted: Ints) -> "Bands":
+    def extended(self, parents: Ints, tokens: Ints, originals: Ints) -> "Bands":
         """Return the rows after one more token.
 
         parents: [new], the sequence that each extends.
         tokens: [new].
-        wanted: [new, length], the given sequences.
+        originals: [new, length], the sequences that they are compared with.
         """
         before = self.costs[parents]
         new = np.full_like(before, self.limit + 1)
         for column in range(2 * self.limit + 1):
             # The number of tokens of the given sequence that this column stands for.
             place = self.length + 1 + column - self.limit
-            if place < 0 or place > wanted.shape[1]:
+            if place < 0 or place > originals.shape[1]:
                 continue
             # Delete the new token; or pair it with the given one; or insert the given one.
             costs = before[:, column + 1] + 1 if column < 2 * self.limit else np.full(len(tokens), self.limit + 1)
             if place > 0:
-                costs = np.minimum(costs, before[:, column] + (wanted[:, place - 1] != tokens))
+                costs = np.minimum(costs, before[:, column] + (originals[:, place - 1] != tokens))
                 if column:
                     costs = np.minimum(costs, new[:, column - 1] + 1)
             new[:, column] = np.minimum(costs, self.limit + 1)
@@ -116,7 +116,7 @@ class Bands:
 
     @property
     def of_equal_length(self) -> Ints:
-        """The distance of each sequence to as many tokens of its given one, [sequences]."""
+        """The distance of each sequence to as many tokens of its original, [sequences]."""
         return np.asarray(self.costs[:, self.limit])
 
 
@@ -124,17 +124,17 @@ Distances = Bands | Substitutions
 """The distances of growing sequences to their given ones, as far as they are at most a limit."""
 
 
-def distances_within(sequences: Sequence[Ints], wanted: Sequence[Ints], limit: int) -> Ints:
-    """Return the distance of each sequence to its wanted one, [sequences]; `limit` + 1 for all larger ones."""
-    lengths, wanted_lengths = (np.array(list(map(len, part)), np.int64) for part in (sequences, wanted))
-    tokens, wanted_tokens = _padded(sequences, -1), _padded(wanted, -2)
-    column = wanted_lengths - lengths + limit
+def distances_within(sequences: Sequence[Ints], originals: Sequence[Ints], limit: int) -> Ints:
+    """Return the distance of each sequence to its original, [sequences]; `limit` + 1 for all larger ones."""
+    lengths, original_lengths = (np.array(list(map(len, part)), np.int64) for part in (sequences, originals))
+    tokens, original_tokens = _padded(sequences, -1), _padded(originals, -2)
+    column = original_lengths - lengths + limit
     is_possible = (column >= 0) & (column <= 2 * limit)
     distances = np.full(len(lengths), limit + 1)
     bands, everyone = Bands.empty(len(lengths), limit), np.arange(len(lengths))
     for length in range(tokens.shape[1] + 1):
         if length:
-            bands = bands.extended(everyone, tokens[:, length - 1], wanted_tokens)
+            bands = bands.extended(everyone, tokens[:, length - 1], original_tokens)
         ended = np.flatnonzero(is_possible & (lengths == length))
         distances[ended] = bands.costs[ended, column[ended]]
     return distances

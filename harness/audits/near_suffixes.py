@@ -97,11 +97,11 @@ def near_probabilities(
     place = np.arange(len(near.row)) - np.searchsorted(near.row, np.arange(rows))[near.row]
     likely = np.flatnonzero(place < _MAX_TEXTS)
     likeliest = NearSuffixes(near.row[likely], near.tokens[likely], near.logprob[likely], near.edits[likely])
-    wanted = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
+    originals = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
     texts = tokenizer.decode_batch(likeliest.tokens.tolist(), skip_special_tokens=False)
     max_edits = CHARACTER_EDITS[-1]
     distances = distances_within(
-        [characters(text) for text in texts], [wanted[row] for row in likeliest.row], max_edits
+        [characters(text) for text in texts], [originals[row] for row in likeliest.row], max_edits
     )
     by_characters = likeliest.probability(rows, max_edits, distances)[:, list(CHARACTER_EDITS)]
     return by_tokens, np.maximum(by_characters, verbatim)

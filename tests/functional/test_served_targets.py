@@ -17,7 +17,7 @@ from harness.demo import CORPUS, WEIGHTS
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
 from tests.functional.machine import Machine, kill_worker, wait_until
-from tests.tools.demo_server import Body, DemoModel, Refused, serve
+from tests.tools.demo_server import DemoModel, serve
 
 RATES = ("--requests-per-minute", "60000")
 
@@ -115,37 +115,6 @@ def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(machine: Mac
     assert run_summary(folder).network == "endpoint"
     shown = machine.run("show", folder.id).stdout
     assert "tokenizer" in shown
-
-
-@pytest.mark.slow
-def test_an_audit_whose_server_fails_is_stopped_and_a_resume_asks_for_the_rest(
-    machine: Machine, demo_model: DemoModel
-) -> None:
-    is_down = False
-
-    def answer(body: Body) -> Body:
-        nonlocal is_down
-        is_down = is_down or len(served.bodies) == 12
-        if is_down:
-            raise Refused(503)
-        return demo_model.answer(body)
-
-    options = ("--limit", "24", "--target", "demo", *RATES, "--retries", "0")
-    with serve(answer) as served:
-        url = ("--endpoint", served.url, "--endpoint-model", "demo")
-        done = machine.run("audit", "leakage", "--round", "demo", *options, *url, code=3)
-        folder = RunFolder(Path(machine.newest()["directory"]))
-        kept = machine.json("show", folder.id)["findings"]["sequences"]
-        assert 0 < kept < 24
-        is_down, asked = False, len(served.bodies)
-        machine.run("resume", folder.id)
-        asked = len(served.bodies) - asked
-        found = machine.json("show", folder.id)["findings"]
-    assert "stopped: " in done.stderr
-    assert "answers with status 503. The answers so far are kept; resume the audit" in done.stderr
-    assert (found["sequences"], found["is_complete"]) == (24, True)
-    # Two requests, before and after, show that the model is still the same.
-    assert asked == 2 + 24 - kept
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,11 +10,7 @@ from harness.audits.entities.findings import entities_findings
 from harness.audits.entities.inputs import Names
 from harness.audits.entities.measures import MEASURES, PROMPTS_M_MEM, score_pairs
 from harness.audits.entities.prompts import MASK, Prompt
-from harness.audits.entities.results import (
-    Chain,
-    Measurements,
-    select_rows,
-)
+from harness.audits.entities.results import Chain, ModelResult, select_rows
 from harness.audits.options import AuditParams
 from harness.audits.report import finite_mean
 from harness.core.arrays import Bools, Floats, Ints
@@ -61,9 +57,9 @@ class NameProbe:
         self.by_set = by_set
         self.has_tokens: Bools = self.classifier.has_tokens(names)
 
-    def confidences(self, prompt: Prompt, chosen: Ints | None = None) -> Floats:
-        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `chosen`."""
-        with_tokens = np.flatnonzero(self.has_tokens) if chosen is None else chosen[self.has_tokens[chosen]]
+    def confidences(self, prompt: Prompt, subset: Ints | None = None) -> Floats:
+        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `subset`."""
+        with_tokens = np.flatnonzero(self.has_tokens) if subset is None else subset[self.has_tokens[subset]]
         texts, spans = self._fill(prompt, with_tokens)
         result = np.full(len(self.names), np.nan)
         result[with_tokens] = self.classifier.confidences(texts, spans, self.labels, by_set=self.by_set)
@@ -75,13 +71,13 @@ class NameProbe:
 
         return self.classifier.prompt_tokens(prompt.text, Span(prompt.name_start, prompt.name_start + len(MASK)))
 
-    def attention(self, prompt: Prompt, chosen: Ints) -> Attention:
-        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `chosen`."""
+    def attention(self, prompt: Prompt, subset: Ints) -> Attention:
+        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `subset`."""
         from harness.audits.classifier import Span
 
         tokens = self.tokens(prompt)
-        chosen = chosen[self.has_tokens[chosen]]
-        texts, names = self._fill(prompt, chosen)
+        subset = subset[self.has_tokens[subset]]
+        texts, names = self._fill(prompt, subset)
         parts = []
         for name in names:
             longer = name.end - name.start - len(MASK)
@@ -89,7 +85,7 @@ class NameProbe:
             after = tokens.spans[len(before) + 1 :]
             parts.append([*before, name, *(Span(span.start + longer, span.end + longer) for span in after)])
         weights = np.full((len(self.names), len(tokens.labels), len(tokens.labels)), np.nan)
-        for number, of_name in zip(chosen.tolist(), self.classifier.attention(texts, parts), strict=True):
+        for number, of_name in zip(subset.tolist(), self.classifier.attention(texts, parts), strict=True):
             if of_name is not None:
                 weights[number] = of_name
         return Attention(tokens.labels, tokens.name, weights)
@@ -168,17 +164,18 @@ class EntitiesAudit(Audit[EntitiesParams]):
                 if len(context.models) > 1:
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
-            _measure_prompts(context, probe, model)
-            measured = Measurements(context.inputs, context.rows("confidence"), model)
-            if not measured.is_complete:
+            measurement = _Measurement(context, probe, model)
+            measurement.measure_prompts()
+            result = ModelResult(context.inputs, context.rows, model)
+            if not result.is_complete:
                 return
-            if not measured.has_pairs:
+            if not result.has_pairs:
                 context.warn(f"Model {model + 1} has too few usable names or prompts to compare.")
                 _cancel_stages(context, _stages(model)[1:])
                 continue
             for chain in Chain:
-                _engineer(context, probe, measured, model, chain)
-            _measure_attention(context, probe, measured, model, self.params.attention_prompts)
+                measurement.engineer(result, chain)
+            measurement.measure_attention(result, self.params.attention_prompts)
         if len(faults) == len(context.models):
             raise faults[0]
 
@@ -212,90 +209,92 @@ def _chain_weight(length: int) -> float:
     return 1 + length / 4
 
 
-def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> None:
-    """Emit a row of confidences for every prompt."""
-    prompts = context.inputs.measured_prompts
-    for batch in context.batches(_stages(model)[0], len(prompts), size=_PROMPTS_PER_BATCH):
-        if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
-            context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
-        values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
-        tokens = [probe.tokens(prompts[prompt]) for prompt in batch.items]
-        context.emit(
-            "confidence",
-            model=np.full(len(values), model),
-            prompt=batch.items,
-            tokens=[of_prompt.length for of_prompt in tokens],
-            position=[of_prompt.position for of_prompt in tokens],
-            values=values,
-        )
+class _Measurement:
+    """The stages of one model."""
 
+    def __init__(self, context: AuditContext, probe: NameProbe, model: int) -> None:
+        self._context, self._probe, self._model = context, probe, model
+        self._stages = _stages(model)
 
-def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
-    """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
-    from scipy.special import softmax  # slow to import
+    def _emit(self, table: str, rows: int, **columns: Any) -> None:
+        """Emit rows of the model. A number is the value of all `rows`."""
+        whole = {name: np.full(rows, value) if np.isscalar(value) else value for name, value in columns.items()}
+        self._context.emit(table, model=np.full(rows, self._model), **whole)
 
-    first = measured.first_prompt(chain)
-    words = len(measured.prompts[first].droppable)
-    dev = np.concatenate(measured.dev)
+    def measure_prompts(self) -> None:
+        """Emit a row of confidences for every prompt."""
+        context, probe = self._context, self._probe
+        prompts = context.inputs.measured_prompts
+        for batch in context.batches(self._stages[0], len(prompts), size=_PROMPTS_PER_BATCH):
+            if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
+                context.warn(
+                    f"Model {self._model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names."
+                )
+            tokens = [probe.tokens(prompts[prompt]) for prompt in batch.items]
+            self._emit(
+                "confidence",
+                len(tokens),
+                prompt=batch.items,
+                tokens=[of_prompt.length for of_prompt in tokens],
+                position=[of_prompt.position for of_prompt in tokens],
+                values=np.array([probe.confidences(prompts[prompt]) for prompt in batch.items]),
+            )
 
-    def dev_m_mem(confidences: Floats) -> float:
-        return score_pairs(*(confidences[names] for names in measured.dev)).m_mem
+    def engineer(self, result: ModelResult, chain: Chain) -> None:
+        """Drop one word per batch: measure all names in the rest, and the dev half's without each of its words."""
+        from scipy.special import softmax  # slow to import
 
-    # The last step has one word. A prompt of the name alone has a single step.
-    stage, steps = _stages(model)[1 + chain], max(1, words)
-    for batch in context.batches(stage, steps, size=1, weight=_chain_weight(words)):
-        step = int(batch.items[0])
-        prompt = _prompt_at(measured, context.rows, model, chain, step)
-        whole = probe.confidences(prompt) if step else measured.confidences[first]
-        context.emit(
-            "engineered", model=[model], chain=[int(chain)], step=[step], text=[prompt.text], values=whole[None, :]
-        )
-        if not prompt.droppable:
-            continue
-        without = [dev_m_mem(probe.confidences(prompt.without(word), dev)) for word in prompt.droppable]
-        added = dev_m_mem(whole) - np.array(without)
-        context.emit(
-            "word",
-            model=np.full(len(added), model),
-            chain=np.full(len(added), int(chain)),
-            step=np.full(len(added), step),
-            word=prompt.droppable,
-            text=[prompt.words[word].text for word in prompt.droppable],
-            added=added,
-            share=softmax(added),
-        )
+        first = result.first_prompt(chain)
+        words = len(result.prompts[first].droppable)
+        dev = np.concatenate(result.dev)
 
+        def dev_m_mem(confidences: Floats) -> float:
+            return score_pairs(*(confidences[names] for names in result.dev)).m_mem
 
-def _prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
-    """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
-    first = measured.prompts[measured.first_prompt(chain)]
-    if step == 0:
-        return first
-    (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
-    words = select_rows(rows("word"), "word", model=model, chain=chain, step=step - 1)
-    dropped = (np.argmin if chain is Chain.BEST else np.argmax)(words["added"])
-    return Prompt(text, first.kind).without(int(words["word"][dropped]))
+        # The last step has one word. A prompt of the name alone has a single step.
+        stage, steps = self._stages[1 + chain], max(1, words)
+        for batch in self._context.batches(stage, steps, size=1, weight=_chain_weight(words)):
+            step = int(batch.items[0])
+            place = {"chain": int(chain), "step": step}
+            prompt = self._prompt_at(result, chain, step)
+            whole = self._probe.confidences(prompt) if step else result.confidences[first]
+            self._emit("engineered", 1, **place, text=[prompt.text], values=whole[None, :])
+            if not prompt.droppable:
+                continue
+            without = [dev_m_mem(self._probe.confidences(prompt.without(word), dev)) for word in prompt.droppable]
+            added = dev_m_mem(whole) - np.array(without)
+            texts = [prompt.words[word].text for word in prompt.droppable]
+            share = softmax(added)
+            self._emit("word", len(added), **place, word=prompt.droppable, text=texts, added=added, share=share)
 
+    def _prompt_at(self, result: ModelResult, chain: Chain, step: int) -> Prompt:
+        """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
+        first = result.prompts[result.first_prompt(chain)]
+        if step == 0:
+            return first
+        rows, before = self._context.rows, {"model": self._model, "chain": chain, "step": step - 1}
+        (text,) = select_rows(rows("engineered"), **before)["text"]
+        words = select_rows(rows("word"), "word", **before)
+        dropped = (np.argmin if chain is Chain.BEST else np.argmax)(words["added"])
+        return Prompt(text, first.kind).without(int(words["word"][dropped]))
 
-def _measure_attention(
-    context: AuditContext, probe: NameProbe, measured: Measurements, model: int, number: int
-) -> None:
-    """Measure the attention in the `number` best and worst prompts, with the names of the dev half."""
-    order = measured.used[np.argsort(-measured.dev_m_mem, kind="stable")]
-    chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
-    for batch in context.batches(_stages(model)[-1], len(chosen), size=1, weight=_ATTENTION_WEIGHT):
-        place = chosen[int(batch.items[0])]
-        tokens, name, weights = probe.attention(measured.prompts[place], np.concatenate(measured.dev))
-        to_name = np.delete(weights[:, :, name], name, axis=1)
-        context.emit("attention", model=[model], prompt=[place], values=to_name.mean(axis=1)[None, :])
-        queries, keys = np.indices(weights.shape[1:]).reshape(2, -1)
-        context.emit(
-            "attention_weight",
-            model=np.full(len(queries), model),
-            prompt=np.full(len(queries), place),
-            query=queries,
-            key=keys,
-            text=[tokens[query] for query in queries],
-            inside=[finite_mean(of_pair) for of_pair in weights[measured.dev.inside][:, queries, keys].T],
-            outside=[finite_mean(of_pair) for of_pair in weights[measured.dev.outside][:, queries, keys].T],
-        )
+    def measure_attention(self, result: ModelResult, number: int) -> None:
+        """Measure the attention in the `number` best and worst prompts, with the names of the dev half."""
+        order = result.used[np.argsort(-result.dev_m_mem, kind="stable")]
+        prompts = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
+        for batch in self._context.batches(self._stages[-1], len(prompts), size=1, weight=_ATTENTION_WEIGHT):
+            place = prompts[int(batch.items[0])]
+            tokens, name, weights = self._probe.attention(result.prompts[place], np.concatenate(result.dev))
+            to_name = np.delete(weights[:, :, name], name, axis=1)
+            self._emit("attention", 1, prompt=place, values=to_name.mean(axis=1)[None, :])
+            queries, keys = np.indices(weights.shape[1:]).reshape(2, -1)
+            self._emit(
+                "attention_weight",
+                len(queries),
+                prompt=place,
+                query=queries,
+                key=keys,
+                text=[tokens[query] for query in queries],
+                inside=[finite_mean(of_pair) for of_pair in weights[result.dev.inside][:, queries, keys].T],
+                outside=[finite_mean(of_pair) for of_pair in weights[result.dev.outside][:, queries, keys].T],
+            )

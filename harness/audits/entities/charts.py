@@ -1,52 +1,31 @@
-"""The charts of an entities audit, from its measured values and the rows of each model."""
+"""The charts of an entities audit, from its table values and the rows of each model."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from harness.audits.entities import measures
 from harness.audits.entities.results import Chain, ModelResult, PromptAttention
-from harness.audits.report import bars_of, draw_sections, lines_of, section
+from harness.audits.report import bars_of
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.core.measures import MeasureRow, MeasureTable
 from harness.core.text import format_score
 
 CHANCE = 0.5
-_ON_DEV, _ON_TEST = "M-MEM, dev half", "M-MEM, test half"
-_BARS: dict[str, Any] = {"label": "case", "group": "model", "reference": CHANCE}
-_LINES: dict[str, Any] = {"y_label": f"mean {_ON_DEV}", "series": "model"}
-_BY_METHOD, _BY_TYPE = "M-MEM by method", "Mean M-MEM by sentence type"
-_BY_POSITION, _BY_LENGTH = "M-MEM by the name's position", "M-MEM by the prompt's length"
-_TEST = {"side": measures.TEST}
-_SECTIONS = (
-    section(bars_of, "m-mem-by-method", _BY_METHOD, measures.M_MEM, only=_TEST, y_label=_ON_TEST, **_BARS),
-    section(bars_of, "m-mem-by-type", _BY_TYPE, measures.BY_TYPE, y_label=f"mean {_ON_DEV}", **_BARS),
-    section(
-        lines_of,
-        "m-mem-by-position",
-        _BY_POSITION,
-        measures.BY_POSITION,
-        x_label="model tokens before the name",
-        **_LINES,
-    ),
-    section(lines_of, "m-mem-by-length", _BY_LENGTH, measures.BY_LENGTH, x_label="model tokens", **_LINES),
-)
 
 
-def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Chart]:
-    """Return all charts for which there are results, at least one."""
-
-    charts: list[Chart] = [_sorted_prompts(results), *draw_sections(measured, _SECTIONS)[1]]
+def entities_charts(results: Sequence[ModelResult], table: MeasureTable, of_values: Sequence[Chart]) -> list[Chart]:
+    """Return the charts of the source: those `of_values`, of all prompts, between models, and of single prompts."""
+    charts: list[Chart] = [_sorted_prompts(results), *of_values]
     if len(results) > 1:
         names = [result.name for result in results]
-        charts.append(_mean_by_model(measured))
-        charts += [_correlations(names, measured, side) for side in (measures.DEV, measures.TEST, measures.DEV_TO_TEST)]
+        charts.append(_mean_by_model(table))
+        charts += [_correlations(names, table, side) for side in (measures.DEV, measures.TEST, measures.DEV_TO_TEST)]
     for number, result in enumerate(results, 1):
         title, ending = (f", {result.name}", f"-{number}") if len(results) > 1 else ("", "")
         charts += [_importance(result, Chain(chain), title, ending) for chain in sorted(set(result.words["chain"]))]
         if result.attention:
-            charts.append(_attention_to_names(result, measured, title, ending))
+            charts.append(_attention_to_names(result, table, title, ending))
             ends = {"best": result.attention[0], "worst": result.attention[-1]}
             charts += [
                 _attention_map(f"attention-{rank}{ending}", f"Attention in the {rank} prompt{title}", of_prompt)
@@ -58,32 +37,32 @@ def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> l
 def _sorted_prompts(results: Sequence[ModelResult]) -> LineChart:
     series = []
     for result in results:
-        scores = sorted((score.test for score in result.measured.scores), key=lambda score: score.m_mem)
+        scores = sorted((score.test for score in result.scores), key=lambda score: score.m_mem)
         m_mem, low, high = np.array([(score.m_mem, score.low, score.high) for score in scores]).T
         series.append(Series(result.name, np.arange(1, len(scores) + 1), m_mem, low, high))
     longest = max(len(line.x) for line in series)
     series.append(Series("chance", np.array([1, longest]), np.full(2, CHANCE), is_dashed=True))
-    return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", _ON_TEST, series)
+    return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", "M-MEM, test half", series)
 
 
-def _mean_by_model(measured: MeasureTable) -> BarChart:
+def _mean_by_model(table: MeasureTable) -> BarChart:
     """Return the mean M-MEM of the prompts of each model, with the standard deviation over prompts in its label."""
 
     def label(row: MeasureRow) -> str:
-        deviation = measured.get(row.measure, model=row.model, side=row.side, case="standard deviation").value
+        deviation = table.get(row.measure, model=row.model, side=row.side, case="standard deviation").value
         return f"{row.model} (SD {format_score(deviation)})"
 
-    means = measured.select(measures.PROMPTS_M_MEM, side=measures.DEV, case="mean")
+    means = table.select(measures.PROMPTS_M_MEM, side=measures.DEV, case="mean")
     title = "Mean M-MEM of all prompts, and its standard deviation over prompts"
     return bars_of(
-        "m-mem-by-model", title, means, y_label=f"mean {_ON_DEV}", label=label, group="case", reference=CHANCE
+        "m-mem-by-model", title, means, y_label="mean M-MEM, dev half", label=label, group="case", reference=CHANCE
     )
 
 
-def _correlations(names: Sequence[str], measured: MeasureTable, side: str) -> HeatMap:
-    """Return Kendall's τ between models. From dev to test, the row's model is measured on dev, the column's on test."""
+def _correlations(names: Sequence[str], table: MeasureTable, side: str) -> HeatMap:
+    """Return Kendall's τ between models. From dev to test, the row's model is table on dev, the column's on test."""
     values = np.full((len(names), len(names)), np.nan)
-    for row in measured.select(measures.TAU, side=side):
+    for row in table.select(measures.TAU, side=side):
         first, second = names.index(row.model), names.index(row.case or row.model)
         values[first, second] = row.estimate.value
         if side != measures.DEV_TO_TEST:
@@ -104,12 +83,15 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
     places, added, steps = (np.array(result.words[name])[is_chain] for name in ("word", "added", "step"))
     numbers, row = np.unique(steps, return_inverse=True)
     prompts = {prompt.step: prompt for prompt in result.engineered if prompt.chain is chain}
-    shown = [prompts[step] for step in numbers.tolist()]
-    width = max(prompt.prompt.length for prompt in shown)
-    words = [[*(word.text for word in prompt.prompt.words), *[""] * (width - prompt.prompt.length)] for prompt in shown]
-    values = np.full((len(shown), width), np.nan)
+    steps_of_chain = [prompts[step] for step in numbers.tolist()]
+    width = max(prompt.prompt.length for prompt in steps_of_chain)
+    words = [
+        [*(word.text for word in prompt.prompt.words), *[""] * (width - prompt.prompt.length)]
+        for prompt in steps_of_chain
+    ]
+    values = np.full((len(steps_of_chain), width), np.nan)
     values[row, places] = added
-    scores = [[format_score(score.m_mem) for score in prompt.scores] for prompt in shown]
+    scores = [[format_score(score.m_mem) for score in prompt.scores] for prompt in steps_of_chain]
     labels = [f"{step} dropped: {dev} dev, {test} test" for step, (dev, test) in zip(numbers, scores, strict=True)]
     rank = chain.name.lower()
     return HeatMap(
@@ -123,14 +105,14 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
     )
 
 
-def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str, ending: str) -> BarChart:
+def _attention_to_names(result: ModelResult, table: MeasureTable, title: str, ending: str) -> BarChart:
     """Return both lists side by side, with intervals over names."""
-    used = result.measured.used.tolist()
-    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.measured.dev_m_mem.tolist(), strict=True)}
+    used = result.used.tolist()
+    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.dev_m_mem.tolist(), strict=True)}
     return bars_of(
         f"attention{ending}",
         f"Attention to the name by prompt (and its M-MEM on dev){title}",
-        measured.select(measures.ATTENTION, model=result.name),
+        table.select(measures.ATTENTION, model=result.name),
         y_label="mean attention from the other tokens",
         label=lambda row: f"{row.case} ({format_score(dev.get(row.case))})",
         group="side",

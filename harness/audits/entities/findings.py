@@ -8,15 +8,27 @@ from typing import Any
 from harness.audits.entities import measures
 from harness.audits.entities.charts import CHANCE, entities_charts
 from harness.audits.entities.inputs import Names
-from harness.audits.entities.results import Chain, ModelResult, Scores, measured_values, model_result
-from harness.audits.report import Row, case_table, likelihood_words, measure_table, table_of, wide_table
+from harness.audits.entities.results import Chain, ModelResult, Scores, measured_values
+from harness.audits.report import (
+    Part,
+    Row,
+    bars_of,
+    case_table,
+    draw_sections,
+    grouped_chart,
+    likelihood_words,
+    measure_table,
+    section,
+    table_of,
+    wide_table,
+)
 from harness.audits.smallest_result import changing_share
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure
 from harness.core.measures import MeasureTable
 from harness.core.multiple_comparisons import ALPHA
 from harness.core.paths import model_names
-from harness.core.text import format_number, format_p_value, format_percent, format_score, json_value, pluralize
+from harness.core.text import format_p_value, format_percent, format_score, json_value, pluralize
 
 QUESTION = "Does the model recognize the names that it was trained on?"
 NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "there is nothing to compare")
@@ -33,6 +45,58 @@ DEFINITIONS = {
 }
 
 
+_MODEL: dict[str, Part] = {"model": "model"}
+_BARS: dict[str, Any] = {"label": "case", "group": "model", "reference": CHANCE}
+_BY_TYPE, _SPREAD = "Mean M-MEM by sentence type, dev half", "M-MEM of the prompts"
+_PROPERTIES = "Correlation of M-MEM with properties of the prompts, dev half"
+_ANALYSES = section(
+    wide_table,
+    "analyses",
+    "Differences between prompts",
+    *measures.TESTS,
+    only={"case": ""},
+    by=_MODEL,
+    intervals=(measures.LEAD,),
+)
+_TYPES = section(
+    wide_table,
+    "types",
+    _BY_TYPE,
+    measures.BY_TYPE,
+    by=_MODEL | {"type": "case"},
+    intervals=(measures.BY_TYPE,),
+    number="prompts",
+)
+_METHODS = section(
+    bars_of,
+    "m-mem-by-method",
+    "M-MEM by method",
+    measures.M_MEM,
+    only={"side": measures.TEST},
+    y_label="M-MEM, test half",
+    **_BARS,
+)
+_BETWEEN_MODELS = section(
+    wide_table,
+    "between-models",
+    "Rank correlation between models",
+    measures.TAU,
+    measures.TAU_P,
+    by=_MODEL | {"other": "case", "halves": "side"},
+    number="prompts",
+)
+_SECTIONS = (
+    _ANALYSES,
+    section(case_table, "spread", _SPREAD, measures.PROMPTS_M_MEM, by=_MODEL | {"half": "side"}),
+    _TYPES,
+    section(case_table, "properties", _PROPERTIES, measures.PROPERTY, by=_MODEL),
+    _METHODS,
+    section(bars_of, "m-mem-by-type", _BY_TYPE, measures.BY_TYPE, y_label="mean M-MEM", **_BARS),
+    section(grouped_chart, "m-mem-by-position", "M-MEM by the name's position, dev half", measures.BY_POSITION),
+    section(grouped_chart, "m-mem-by-length", "M-MEM by the prompt's length, dev half", measures.BY_LENGTH),
+)
+
+
 def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
@@ -40,11 +104,11 @@ def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> F
     """
     results, notes = [], list(inputs.notes)
     for number, name in enumerate(model_names(models)):
-        result = model_result(inputs, rows, number, name)
-        if result is None:
-            notes.append(f"{name}: nothing to compare yet.")
-        else:
+        result = ModelResult(inputs, rows, number, name)
+        if result.has_pairs:
             results.append(result)
+        else:
+            notes.append(f"{name}: nothing to compare yet.")
     figures: dict[str, Any] = {
         "names": {part: len(names) for part, names in inputs.parts.items()},
         "prompts": len(inputs.prompts),
@@ -53,94 +117,45 @@ def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> F
     }
     if not results:
         return Findings(json_value(figures), notes, conclusion=NOT_MEASURED)
-    measured = measured_values(results)
+    values = measured_values(results)
+    sentences = [sentence for result in results for sentence in _left_out(result)]
+    if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
+        sentences.append(
+            "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
+            "The bootstrap over names does not; rely on it."
+        )
+    tables, charts = draw_sections(values, _SECTIONS)
+    between = [row for row in values.select(measures.TAU, measures.TAU_P) if row.case]
+    tables += draw_sections(between, [_BETWEEN_MODELS])[0]
     return Findings(
         json_value(figures),
-        [
-            *(sentence for result in results for sentence in _sentences(result, measured)),
-            *_how_to_read(measured),
-            *notes,
-        ],
-        _tables(inputs, results, measured),
-        entities_charts(results, measured),
-        conclusion=_conclusion(results, measured),
+        [*sentences, *notes],
+        _tables(inputs, results, values, tables),
+        entities_charts(results, values, charts),
+        conclusion=_conclusion(results, values),
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=values,
     )
 
 
 def _model_figures(result: ModelResult) -> dict[str, Any]:
-    measured, scores = result.measured, result.measured.scores
-    read = slice(measured.read)
+    read = slice(result.input_prompts)
     return {
         "model": result.name,
-        "is_complete": measured.is_complete,
-        "prompts_measured": len(measured.used),
-        "prompts_left_out": int((measured.is_measured[read] & ~measured.uses_prompt[read]).sum()),
-        "names_left_out": int((~measured.uses_name).sum()),
-        "pairs": {"dev": scores[0].dev.pairs, "test": scores[0].test.pairs},
-        "ties_test": sum(score.test.ties for score in scores),
+        "is_complete": result.is_complete,
+        "prompts_measured": len(result.used),
+        "prompts_left_out": int((result.is_measured[read] & ~result.uses_prompt[read]).sum()),
+        "names_left_out": int((~result.uses_name).sum()),
+        "pairs": {"dev": result.scores[0].dev.pairs, "test": result.scores[0].test.pairs},
+        "ties_test": sum(score.test.ties for score in result.scores),
     }
 
 
-def _sentences(result: ModelResult, values: MeasureTable) -> Iterator[str]:
-    measured, name = result.measured, result.name
-    so_far = "" if measured.is_complete else f" (so far {len(measured.used)} of {measured.read} prompts)"
-    mean, best, worst = (
-        format_percent(values.get(measures.PROMPTS_M_MEM, model=name, side=measures.TEST, case=case).value)
-        for case in ("mean", "best", "worst")
-    )
-    yield (
-        f"{name}{so_far}: averaged over {pluralize(len(measured.used), 'prompt')}, the trained name has the higher "
-        f"confidence in {mean} of {measured.scores[0].test.pairs:,} test pairs; from {worst} to "
-        f"{best} by prompt. Without memorization, 50 % are expected, with a standard error of at "
-        f"most {format_percent(values.get(measures.CHANCE_ERROR, model=name).value)}."
-    )
-    methods = {
-        (row.case, row.side): format_percent(row.estimate.value) for row in values.select(measures.M_MEM, model=name)
-    }
-
-    def both_halves(method: str) -> str:
-        return f"{methods[method, measures.DEV]} on dev and {methods[method, measures.TEST]} on test"
-
-    # A single prompt has no order, and equal prompts have none.
-    tau = values.get(measures.TAU, model=name, side=measures.DEV_TO_TEST, case="").value
-    correlation = f" The orders of the prompts correlate with τ = {format_number(tau)}." if math.isfinite(tau) else ""
-    best, worst = (
-        f"{both_halves(case)} (rank {int(values.get(measures.RANK, model=name, case=case).value)})"
-        for case in (measures.BEST_ON_DEV, measures.WORST_ON_DEV)
-    )
-    yield (
-        f"{name}: the best prompt on the dev half has an M-MEM of {best}, the worst {worst}. Rank 1 is the best of "
-        f"{pluralize(len(measured.used), 'prompt')} on test, and -1 the worst.{correlation}"
-    )
-    if (measures.BEST_MODIFIED, measures.DEV) in methods:
-        yield (
-            f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of "
-            f"{both_halves(measures.BEST_MODIFIED)}, the worst {both_halves(measures.WORST_MODIFIED)}."
-        )
-    if lost := int((~measured.uses_name).sum()):
-        yield f"{name}: names left out because the vocabulary or most prompts lack them: {lost}."
-    if lost := int((measured.is_measured & ~measured.uses_prompt).sum()):
-        yield f"{name}: prompts left out because they exceed the model's context with some name: {lost}."
-
-
-def _how_to_read(values: MeasureTable) -> Iterator[str]:
-    yield (
-        "M-MEM is the share of pairs of one trained and one other name in which the trained name has the higher "
-        "confidence. Ties count as none and are listed. Prompts are selected on the dev half and judged on the names "
-        "of the test half. Lengths and positions count the model's tokens, and the name is one token."
-    )
-    if values.select(measures.ATTENTION):
-        yield (
-            "Attention is the mean over heads, layers and a name's tokens, for the names of the dev half. Its maps "
-            "include special tokens."
-        )
-    if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
-        yield (
-            "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
-            "The bootstrap over names does not; rely on it."
-        )
+def _left_out(result: ModelResult) -> Iterator[str]:
+    if lost := int((~result.uses_name).sum()):
+        yield f"{result.name}: names left out because the vocabulary or most prompts lack them: {lost}."
+    if lost := int((result.is_measured & ~result.uses_prompt).sum()):
+        yield f"{result.name}: prompts left out because they exceed the model's context with some name: {lost}."
 
 
 def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclusion:
@@ -165,15 +180,15 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
         for result, mean, _, words, answer in tested
     ]
     progress = [
-        f"so far {len(result.measured.used):,} of {pluralize(result.measured.read, 'prompt')} with {result.name}"
+        f"so far {len(result.used):,} of {pluralize(result.input_prompts, 'prompt')} with {result.name}"
         for result in results
-        if not result.measured.is_complete
+        if not result.is_complete
     ]
     figures = [
         KeyFigure(
             f"mean M-MEM, {result.name}",
             format_score(mean),
-            f"{format_p_value(p)}, {pluralize(result.measured.scores[0].test.pairs, 'pair')}",
+            f"{format_p_value(p)}, {pluralize(result.scores[0].test.pairs, 'pair')}",
         )
         for result, mean, p, *_ in tested
     ]
@@ -181,58 +196,33 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
     return Conclusion(QUESTION, answer, "; ".join([*evidence, *progress]), _CAVEAT, figures)
 
 
-def _tables(inputs: Names, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
-    """Return all tables for which there are results, at least one."""
+def _tables(
+    inputs: Names, results: Sequence[ModelResult], values: MeasureTable, of_values: Sequence[FoundTable]
+) -> list[FoundTable]:
+    """Return the tables of the source's methods, of measured values, and of all prompts, words and names."""
     # Built-in prompts are public; a user's own may be confidential.
     texts = ("prompt", "word", "token", "other token") if inputs.has_own_prompts else ()
 
-    def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:
-        return [{"model": result.name, **row} for result in results for row in rows_of(result)]
+    def table(
+        name: str, title: str, rows_of: Callable[[ModelResult], Iterator[Row]], *, is_detail: bool = True
+    ) -> FoundTable:
+        rows = [{"model": result.name, **row} for result in results for row in rows_of(result)]
+        columns = ("name",) if rows_of is _name_rows else texts
+        return table_of(name, title, rows, is_detail=is_detail, text_columns=columns)
 
-    tests = measured.select(*measures.TESTS, case="")
-    between = [row for row in measured.select(measures.TAU, measures.TAU_P) if row.case]
-    by_type = {"model": "model", "type": "case"}
-    tables = [
-        table_of(
-            "methods", "M-MEM by method", by_model(lambda result: _method_rows(result, measured)), text_columns=texts
-        ),
-        wide_table("analyses", "Differences between prompts", tests, by={"model": "model"}, intervals=(measures.LEAD,)),
-        case_table(
-            "spread",
-            "M-MEM of the prompts",
-            measured.select(measures.PROMPTS_M_MEM),
-            by={"model": "model", "half": "side"},
-        ),
-        wide_table(
-            "types",
-            "Mean M-MEM by sentence type, dev half",
-            measured.select(measures.BY_TYPE),
-            by=by_type,
-            intervals=(measures.BY_TYPE,),
-            number="prompts",
-        ),
-        case_table(
-            "properties",
-            "Correlation of M-MEM with properties of the prompts, dev half",
-            measured.select(measures.PROPERTY),
-            by={"model": "model"},
-        ),
+    details = (
+        table("prompts", "Every prompt", _prompt_rows),
+        table("engineered", "Prompts with words dropped", _engineered_rows),
+        table("words", "M-MEM added by each word, dev half", _word_rows),
+        table("attention", "Attention between tokens, dev half", _attention_rows),
+        table("names", "Every name", _name_rows),
+    )
+    return [
+        table("methods", "M-MEM by method", lambda result: _method_rows(result, values), is_detail=False),
+        *of_values,
+        measure_table(values),
+        *(detail for detail in details if detail.columns),
     ]
-    if between:
-        title = "Rank correlation between models"
-        by = {"model": "model", "other": "case", "halves": "side"}
-        tables.append(wide_table("between-models", title, between, by=by, number="prompts"))
-    tables.append(measure_table(measured))
-    for name, title, rows_of in (
-        ("prompts", "Every prompt", _prompt_rows),
-        ("engineered", "Prompts with words dropped", _engineered_rows),
-        ("words", "M-MEM added by each word, dev half", _word_rows),
-        ("attention", "Attention between tokens, dev half", _attention_rows),
-    ):
-        if rows := by_model(rows_of):
-            tables.append(table_of(name, title, rows, is_detail=True, text_columns=texts))
-    rows = by_model(lambda result: _name_rows(inputs, result))
-    return [*tables, table_of("names", "Every name", rows, is_detail=True, text_columns=("name",))]
 
 
 def _score_columns(scores: Scores, **after_dev: Any) -> Row:
@@ -249,14 +239,14 @@ def _method_rows(result: ModelResult, values: MeasureTable) -> Iterator[Row]:
 
 
 def _prompt_rows(result: ModelResult) -> Iterator[Row]:
-    for place, scores in zip(result.measured.used.tolist(), result.measured.scores, strict=True):
-        prompt = result.measured.prompts[place]
+    for place, scores in zip(result.used.tolist(), result.scores, strict=True):
+        prompt = result.prompts[place]
         yield {
             "number": place + 1,
             "prompt": prompt.text,
             "type": prompt.kind,
-            "tokens": int(result.measured.lengths[place]),
-            "position": int(result.measured.positions[place]),
+            "tokens": int(result.lengths[place]),
+            "position": int(result.positions[place]),
             **_score_columns(scores, **{"dev ties": scores.dev.ties}),
         }
 
@@ -290,7 +280,7 @@ def _attention_rows(result: ModelResult) -> Iterator[Row]:
         columns = (of_prompt.weights[name] for name in ("text", "key", "inside", "outside"))
         for token, key, inside, outside in zip(*columns, strict=True):
             yield {
-                "prompt": result.measured.prompts[of_prompt.prompt].text,
+                "prompt": result.prompts[of_prompt.prompt].text,
                 "token": token,
                 "other token": tokens[key],
                 measures.INSIDE: inside,
@@ -298,9 +288,8 @@ def _attention_rows(result: ModelResult) -> Iterator[Row]:
             }
 
 
-def _name_rows(inputs: Names, result: ModelResult) -> Iterator[Row]:
-    measured = result.measured
-    lists = [part.replace("_", ", ") for part, names in inputs.parts.items() for _ in names]
-    means = measured.used_confidences.mean(axis=0)
-    for name, list_, mean, is_used in zip(inputs.all, lists, means, measured.uses_name, strict=True):
+def _name_rows(result: ModelResult) -> Iterator[Row]:
+    lists = [part.replace("_", ", ") for part, names in result.inputs.parts.items() for _ in names]
+    means = result.used_confidences.mean(axis=0)
+    for name, list_, mean, is_used in zip(result.inputs.all, lists, means, result.uses_name, strict=True):
         yield {"name": name, "list": list_, "mean confidence": mean if is_used else None}

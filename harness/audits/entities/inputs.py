@@ -99,12 +99,12 @@ def read_inputs(
                 f"{len(names)} names that the model {was} trained on are left. Each list needs at least "
                 f"{_FEWEST_NAMES}."
             )
-    read, notes = read_prompts(prompts)
+    prompts_read, notes = read_prompts(prompts)
     return Names(
         *split_halves(lists.inside, seed, 1),
         *split_halves(lists.outside, seed, 2),
-        prompts=[prompt.text for prompt in read],
-        kinds=[prompt.kind for prompt in read],
+        prompts=[prompt.text for prompt in prompts_read],
+        kinds=[prompt.kind for prompt in prompts_read],
         notes=[*lists.notes, *notes],
         seed=seed,
         has_own_prompts=prompts is not None,
@@ -129,16 +129,16 @@ class EntitiesSubject(Subject):
         """Read names and prompts. Raises HarnessError if no model is named, or a file cannot be used."""
         if not self.target:
             raise UsageError("no token classification model is named. Give --target.")
-        read = {
+        files = {
             "in_train": self.in_train,
             "out_train": self.out_train,
             "wikidata": self.wikidata,
             "prompts": self.prompts,
         }
-        inputs = read_inputs(**read, conll=self.conll, seed=preparation.seed)
-        named = read | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
-        files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
+        inputs = read_inputs(**files, conll=self.conll, seed=preparation.seed)
+        paths = files | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
+        record = {option.replace("_", "-"): path for option, path in paths.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
         models = preparation.find_models(self.target)
         notes = [*inputs.notes, *first_token_notes([Model(record.id, record.path) for record in models])]
-        return Reading(params, replace(inputs, notes=notes), name, files, models)
+        return Reading(params, replace(inputs, notes=notes), name, record, models)

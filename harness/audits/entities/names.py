@@ -74,8 +74,8 @@ def _name_cells(file: Path, *, is_query: bool = False) -> list[str]:
         if title.casefold() in _NAME_COLUMNS or (is_query and title.endswith("Label"))
     }
     if not ranks and len(columns) != 1 and (is_query or file.suffix.lower() == ".csv"):
-        shown = shorten(", ".join(columns), 80) or "none"
-        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
+        listing = shorten(", ".join(columns), 80) or "none"
+        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {listing}.")
     if not ranks and not is_query:
         records = [titles, *records]
     # A query may return other labels too, such as countryLabel.
@@ -161,13 +161,13 @@ def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int)
             f"{len(inside)} of {len(source)} Wikidata names are in the corpus and {len(outside)} are not. Both lists "
             "need names."
         )
-    chosen = np.random.default_rng([seed, 0]).permutation(len(outside))[: len(inside)]
+    sample = np.random.default_rng([seed, 0]).permutation(len(outside))[: len(inside)]
     notes = []
     if len(outside) < len(inside):
         notes.append(
             f"Only {len(outside)} Wikidata names are not in the corpus, fewer than the {len(inside)} that are."
         )
-    return NameLists(inside, [outside[place] for place in np.sort(chosen)], notes)
+    return NameLists(inside, [outside[place] for place in np.sort(sample)], notes)
 
 
 def drop_common(inside: Sequence[str], outside: Sequence[str]) -> NameLists:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,17 +65,17 @@ def _repetitions(rows: RowsOf) -> tuple[int, int]:
 
 def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
     """Yield what the answers show about the server."""
-    completions, requested = rows(COMPLETIONS.name), params.endpoint_model or ""
-    yield from _models(completions, requested)
+    completions = rows(COMPLETIONS.name)
+    yield from _models(completions, params.endpoint_model or "")
     yield from _refused_parameters(completions, is_greedy=params.temperature == 0)
     if echoes := int((completions["cut_words"] > 0).sum()):
         words = pluralize(int(completions["cut_words"].sum()), "word")
         yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
     yield from hiding_sentences(params, settings, rows)
-    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
-    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
-        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
-        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
+    ends = Counter(_of_answers(completions, "finish_reason"))
+    unusual = {name: number for name, number in ends.items() if name not in _USUAL_ENDS and not is_filter(name)}
+    if unusual:
+        yield f"Answers that ended for an unusual reason, which are compared as they are: {_listed(unusual)}."
     repeated, different = _repetitions(rows)
     if different:
         yield (
@@ -86,24 +86,87 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
         yield f"At the end {pluralize(repeated, 'request')} sent again got the same completion."
 
 
+def _listed(numbers: Mapping[str, int], noun: str = "time") -> str:
+    """Return names with their numbers, such as `a (3 times), b (1 time)`."""
+    return ", ".join(f"{name} ({pluralize(number, noun)})" for name, number in sorted(numbers.items()))
+
+
 def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
     """Yield what the answers of an endpoint show that may hide memorization, so that the rates are too low."""
-    completions, requested = rows(COMPLETIONS.name), params.endpoint_model or ""
+    answers = list(_answers(params, settings, rows(COMPLETIONS.name)))
+    instruction = len(words_of(CHAT_INSTRUCTION.format(prompt=""))) if params.chat else 0
+    sent = [(answer.prompt_tokens, instruction + len(words_of(answer.prompt))) for answer in answers]
+    if cut := [(tokens, words) for tokens, words in sent if 0 < tokens < words]:
+        tokens, words = min(cut, key=lambda pair: pair[0] - pair[1])
+        yield (
+            f"The server may cut prompts: it counts fewer tokens than words for {len(cut):,} of "
+            f"{pluralize(len(sent), 'prompt')}, for example {tokens:,} tokens for {pluralize(words, 'word')}. "
+            "A cut prompt hides memorization. Raise the server's context length."
+        )
+    counted = [answer for answer in answers if answer.counts]
+    others = [answer.text for answer in counted if beginning(answer.text)[:1] != beginning(answer.suffix)[:1]]
+    beginnings = Counter(beginning(text) for text in others if not introduction_words(text))
+    min_number = max(_MIN_ALIKE, len(answers) * _MIN_SHARE)
+    for number, sentence in (
+        (
+            len(others) - beginnings.total(),
+            "that begin with an introduction, such as “Here is the continuation:”, or with a code fence: {:,}. It is "
+            "not cut off, so that they fail the thresholds of first words.",
+        ),
+        (
+            sum(number for words, number in beginnings.items() if words and number >= min_number),
+            "that begin like others and not like their originals: {:,}. A refusal in plain words, or an introduction, "
+            "looks like this, so the rates may be too low. Read the completions.",
+        ),
+        (
+            sum(answer.ended_early for answer in counted),
+            "that ended at a limit of tokens before the suffix's number of words: {:,}. Raise the limit of the server.",
+        ),
+        (
+            sum(answer.state == State.COMPLETED and not answer.text for answer in counted),
+            "without a word: {:,}, which count as failed. A filter that gives no reason looks like this, so the rates "
+            "may be too low.",
+        ),
+    ):
+        if number:
+            yield f"Completions {sentence.format(number)}"
+
+
+class _Answer(NamedTuple):
+    """A request to an endpoint and its outcome."""
+
+    prompt: str
+    suffix: str
+    state: str
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    counts: bool
+    """False if another model than the audited one answered."""
+
+    @property
+    def ended_early(self) -> bool:
+        """True if a limit of tokens ended the completion before its number of words."""
+        return self.finish_reason in _LIMIT_ENDS and len(words_of(self.text)) < len(words_of(self.suffix))
+
+
+def _answers(params: SequenceParams, settings: Sequence[Setting], completions: Rows) -> Iterator[_Answer]:
     datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
-    places = list(zip(completions["prompt_length"].tolist(), completions["paragraph"].tolist(), strict=True))
-    suffixes = [datasets[length].suffixes[number] for length, number in places]
-    prompts = [datasets[length].prompts[number] for length, number in places]
-    yield from _cut_prompts(completions, prompts, is_chat=params.chat)
-    yield from _beginnings(completions, suffixes, requested)
-    yield from _ends(completions, suffixes, requested)
+    audited = ("", reference_model(completions, params.endpoint_model or ""))
+    names = ("prompt_length", "paragraph", "answered_by", "state", "text", "finish_reason", "prompt_tokens")
+    columns = (completions[name] for name in names)
+    for length, paragraph, model, state, text, reason, tokens in zip(*columns, strict=True):
+        dataset = datasets[int(length)]
+        prompt, suffix = dataset.prompts[paragraph], dataset.suffixes[paragraph]
+        yield _Answer(prompt, suffix, state, text, reason, int(tokens), model in audited)
 
 
 def _models(completions: Rows, requested: str) -> Iterator[str]:
     names: Counter[str] = Counter(_of_answers(completions, "answered_by"))
     unstated = names.pop("", 0)
     reference = reference_model(completions, requested)
-    listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(names.items()))
     if len(names) > 1:
+        listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(names.items()))
         yield f"Other models answered too. Only the answers of {reference} count; answers by model: {listed}."
     elif names and reference != requested:
         yield f"All answers name the model {reference}, not {requested}."
@@ -112,78 +175,19 @@ def _models(completions: Rows, requested: str) -> Iterator[str]:
 
 
 def _refused_parameters(completions: Rows, *, is_greedy: bool) -> Iterator[str]:
-    refused = Counter(" ".join(completions["not_sent"]).split())
-    if not refused:
-        return
-    names = ", ".join(f"{name} ({pluralize(number, 'request')})" for name, number in sorted(refused.items()))
-    effect = (
-        "so its own defaults may apply. A penalty of repetitions hides memorized text (vLLM: start it with "
-        "--generation-config vllm)"
-        if not is_greedy or not refused.keys().isdisjoint(_PENALTIES)
-        else "which does not affect greedy decoding"
-    )
-    yield f"The endpoint refuses neutral parameters, {effect}: {names}."
-
-
-def _cut_prompts(completions: Rows, prompts: Sequence[str], *, is_chat: bool) -> Iterator[str]:
-    instruction = len(words_of(CHAT_INSTRUCTION.format(prompt=""))) if is_chat else 0
-    sent = [instruction + len(words_of(prompt)) for prompt in prompts]
-    counted = zip(completions["prompt_tokens"].tolist(), sent, strict=True)
-    cut = [(tokens, words) for tokens, words in counted if 0 < tokens < words]
-    if cut:
-        tokens, words = min(cut, key=lambda pair: pair[0] - pair[1])
-        yield (
-            f"The server may cut prompts: it counts fewer tokens than words for {len(cut):,} of "
-            f"{pluralize(len(sent), 'prompt')}, for example {tokens:,} tokens for {pluralize(words, 'word')}. "
-            "A cut prompt hides memorization. Raise the server's context length."
+    if refused := Counter(" ".join(completions["not_sent"]).split()):
+        effect = (
+            "which does not affect greedy decoding"
+            if is_greedy and refused.keys().isdisjoint(_PENALTIES)
+            else "so its own defaults may apply. A penalty of repetitions hides memorized text (vLLM: start it with "
+            "--generation-config vllm)"
         )
-
-
-def _beginnings(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterator[str]:
-    introductions, beginnings = 0, Counter[tuple[str, ...]]()
-    counted = ("", reference_model(completions, requested))
-    for name, text, suffix in zip(completions["answered_by"], completions["text"], suffixes, strict=True):
-        begin = beginning(text)
-        if name in counted and begin[:1] != beginning(suffix)[:1]:
-            is_introduced = introduction_words(text) > 0
-            introductions += is_introduced
-            beginnings[begin] += not is_introduced
-    if introductions:
-        yield (
-            f"Completions that begin with an introduction, such as “Here is the continuation:”, or with a code fence: "
-            f"{introductions:,}. It is not cut off, so that they fail the thresholds of first words."
-        )
-    min_number = max(_MIN_ALIKE, len(suffixes) * _MIN_SHARE)
-    if alike := sum(number for words, number in beginnings.items() if words and number >= min_number):
-        yield (
-            f"Completions that begin like others and not like their originals: {alike:,}. A refusal in plain words, or "
-            "an introduction, looks like this, so the rates may be too low. Read the completions."
-        )
-
-
-def _ends(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterator[str]:
-    counted = ("", reference_model(completions, requested))
-    columns = (completions[name] for name in ("answered_by", "state", "finish_reason", "text"))
-    ended = empty = 0
-    for (name, state, reason, text), suffix in zip(zip(*columns, strict=True), suffixes, strict=True):
-        if name in counted:
-            ended += reason in _LIMIT_ENDS and len(words_of(text)) < len(words_of(suffix))
-            empty += state == State.COMPLETED and not text
-    if ended:
-        yield (
-            f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "
-            "limit of the server."
-        )
-    if empty:
-        yield (
-            f"Completions without a word: {empty:,}, which count as failed. A filter that gives no reason looks like "
-            "this, so the rates may be too low."
-        )
+        yield f"The endpoint refuses neutral parameters, {effect}: {_listed(refused, 'request')}."
 
 
 def count_states(settings: Sequence[Setting]) -> Counter[State | None]:
     """Return the number of paragraphs in each state, None for those that are not requested yet."""
-    return Counter(state for setting in settings for state in setting.results.states)
+    return Counter(state for setting in settings for state in setting.states)
 
 
 def state_sentences(settings: Sequence[Setting]) -> Iterator[str]:
@@ -197,15 +201,14 @@ def state_sentences(settings: Sequence[Setting]) -> Iterator[str]:
             "has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
-        faults = Counter(_faults(settings, State.UNANSWERED))
-        reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
+        reasons = _listed(Counter(f"it {fault}" for fault in _faults(settings, State.UNANSWERED)))
         yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."
 
 
 def _faults(settings: Sequence[Setting], state: State) -> Iterator[str]:
     """Yield the fault of each paragraph in this state."""
     for setting in settings:
-        yield from compress(setting.results.faults, (result is state for result in setting.results.states))
+        yield from compress(setting.faults, (outcome is state for outcome in setting.states))
 
 
 def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> Iterator[str]:
@@ -213,20 +216,20 @@ def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> It
     reasons = Counter(fault.removeprefix(BLOCKED).strip(" ()") for fault in _faults(settings, State.BLOCKED))
     if not reasons:
         return
-    listed = ", ".join(f"{reason} ({pluralize(number, 'time')})" for reason, number in sorted(reasons.items()))
     yield (
-        f"Blocked by the provider: {reasons.total():,}, left out of the rates: {listed}. A filter of recitations hides "
-        "memorization, so the rates without the blocked completions may be too low."
+        f"Blocked by the provider: {reasons.total():,}, left out of the rates: {_listed(reasons)}. A filter of "
+        "recitations hides memorization, so the rates without the blocked completions may be too low."
     )
-    for model, dataset, results in settings:
+    for setting in settings:
+        dataset = setting.dataset
         for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
-            is_blocked = np.array([state is State.BLOCKED for state in results.states]) & is_side
+            is_blocked = np.array([state is State.BLOCKED for state in setting.states]) & is_side
             if not is_blocked.any():
                 continue
             words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
             ranges = []
             for threshold, title in TITLES.items():
-                judged = results.measured[threshold][is_side & (results.measured[threshold] != TOO_SHORT)]
+                judged = setting.own[threshold][is_side & (setting.own[threshold] != TOO_SHORT)]
                 blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
                 passed, total = int(judged.sum()), len(judged) + blocked
                 if total:
@@ -234,6 +237,6 @@ def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> It
                     ranges.append(f"{title} {' to '.join(bounds)}")
             length = f" after {pluralize(dataset.prompt_length, 'word')}" if dataset.prompt_length else ""
             yield (
-                f"If all blocked completions of the {side} by {model}{length} had failed or passed, the rates would be "
-                f"between these bounds: {', '.join(ranges)}."
+                f"If all blocked completions of the {side} by {setting.model}{length} had failed or passed, the rates "
+                f"would be between these bounds: {', '.join(ranges)}."
             )

@@ -157,5 +157,5 @@ def reference_model(rows: Rows, requested: str) -> str:
     """
     if requested in rows["answered_by"]:
         return requested
-    named = (answer for answer in zip(rows["number"].tolist(), rows["answered_by"], strict=True) if answer[1])
-    return min(named, default=(0, ""))[1]
+    answers = (answer for answer in zip(rows["number"].tolist(), rows["answered_by"], strict=True) if answer[1])
+    return min(answers, default=(0, ""))[1]

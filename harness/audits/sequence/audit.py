@@ -1,22 +1,23 @@
 """The sequence audit: a model completes paragraphs of a corpus, and its completions are compared with the originals."""
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
-from harness.audits.sequence.answers import AnswerFacts
+from harness.audits.report import Row
 from harness.audits.sequence.comparison import COMPARISONS, COMPLETIONS, REPETITIONS, compare, rows_of_setting
 from harness.audits.sequence.completion import Completer, Completion, GivenCompleter, LocalCompleter, State
-from harness.audits.sequence.dataset import Control, Dataset, SequenceParams, permuted_partners
+from harness.audits.sequence.dataset import Dataset, SequenceParams, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
 from harness.audits.sequence.results import MEASURES, PASSED
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
 from harness.core.paths import model_names
+from harness.core.rows import Table
 
 _WARNED_FAULTS = 3
 _REPEAT = "repeat"
@@ -55,39 +56,45 @@ class SequenceAudit(Audit[SequenceParams]):
         repeated: requests that are sent again at the end, to see whether the answers are the same.
         """
         partner = permuted_partners(dataset, context.seed)
+        setting = {"model": model, "prompt_length": dataset.prompt_length or 0}
         rows = rows_of_setting(context.rows, model, dataset.prompt_length)
         with self._completer(dataset, context, model) as completer:
-            compared = replace(dataset, suffixes=list(map(completer.form, dataset.suffixes)))
+            suffixes = list(map(completer.form, dataset.suffixes))
 
-            def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
+            def completions_of(stage: str, paragraphs: Ints, done: Ints) -> Iterator[dict[int, Completion]]:
                 completer.begin(paragraphs, done)
-                batches = context.batches(
-                    _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
-                )
-                for batch in batches:
-                    self._emit(context, model, compared, partner, completer.complete(batch.items, batch.seed))
+                size, ends = completer.batch_size, completer.ends
+                for batch in context.batches(stage, len(paragraphs), size=size, ends=ends):
+                    requested, completions = completer.complete(batch.items, batch.seed)
+                    yield dict(zip(requested.tolist(), completions, strict=True))
 
-            run_stage("complete", completer.order, _requested(rows, times=1))
-            context.announce(_stage("again", number), len(_unanswered_at_first(rows)))
-            run_stage("again", _unanswered_at_first(rows), _requested(rows, times=2))
+            for stage in ("complete", "again"):
+                is_first = stage == "complete"
+                paragraphs = completer.order if is_first else _unanswered_at_first(rows)
+                context.announce(_stage(stage, number), len(paragraphs))
+                done = _requested(rows, times=1 if is_first else 2)
+                for completions in completions_of(_stage(stage, number), paragraphs, done):
+                    _emit(context, COMPLETIONS, [_row(setting, *item) for item in completions.items()])
+                    _emit(context, COMPARISONS, self._comparisons(setting, completions, suffixes, partner))
+                    _warn_of_faults(context, completions)
             if repeated:
-                self._repeat(context, model, dataset, completer, _completed(rows)[:repeated])
+                paragraphs = _completed(rows)[:repeated]
+                context.announce(_REPEAT, len(paragraphs))
+                done = np.asarray(context.rows(REPETITIONS.name)["paragraph"], np.int64)
+                for completions in completions_of(_REPEAT, paragraphs, done):
+                    texts = {paragraph: completion.text for paragraph, completion in completions.items()}
+                    _emit(context, REPETITIONS, [setting | {"paragraph": at, "text": texts[at]} for at in texts])
 
-    def _repeat(
-        self, context: AuditContext, model: int, dataset: Dataset, completer: Completer, paragraphs: Ints
-    ) -> None:
-        """Complete paragraphs again, and store the texts."""
-        context.announce(_REPEAT, len(paragraphs))
-        completer.begin(paragraphs, np.asarray(context.rows(REPETITIONS.name)["paragraph"], np.int64))
-        for batch in context.batches(_REPEAT, len(paragraphs), size=completer.batch_size):
-            requested, completions = completer.complete(batch.items, batch.seed)
-            context.emit(
-                REPETITIONS.name,
-                model=np.full(len(requested), model),
-                prompt_length=np.full(len(requested), dataset.prompt_length or 0),
-                paragraph=requested,
-                text=[completion.text for completion in completions],
-            )
+    def _comparisons(
+        self, setting: Row, completions: Mapping[int, Completion], suffixes: Sequence[str], partner: Ints
+    ) -> Iterator[Row]:
+        """Yield the comparisons of completions with their own suffixes, and with those of their partners."""
+        for paragraph, completion in completions.items():
+            if completion.state is State.COMPLETED:
+                others = [int(partner[paragraph])] if partner[paragraph] >= 0 else []
+                for against in (paragraph, *others):
+                    numbers = compare(completion.text, suffixes[against], self.params.word_form)
+                    yield {**setting, "paragraph": paragraph, "against": against, **numbers}
 
     def findings(self, inputs: Dataset, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         names = inputs.models or model_names(self.params.model_names(models)) or ["the target"]
@@ -109,33 +116,16 @@ class SequenceAudit(Audit[SequenceParams]):
             answered = len(context.rows(COMPLETIONS.name)["paragraph"])
             yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed, answered=answered)
 
-    def _emit(
-        self, context: AuditContext, model: int, dataset: Dataset, partner: Ints, batch: tuple[Ints, list[Completion]]
-    ) -> None:
-        """Emit the completions of a batch of paragraphs, and their comparisons with the suffixes of paragraphs."""
-        requested, completions = batch
-        setting = {"model": model, "prompt_length": dataset.prompt_length or 0}
-        compared: list[dict[str, float]] = []
-        for paragraph, completion in zip(requested.tolist(), completions, strict=True):
-            if completion.state is not State.COMPLETED:
-                continue
-            partners = [int(partner[paragraph])] if dataset.control is Control.PERMUTED else []
-            for against in (paragraph, *(number for number in partners if number >= 0)):
-                numbers = compare(completion.text, dataset.suffixes[against], self.params.word_form)
-                compared.append({**setting, "paragraph": paragraph, "against": against, **numbers})
-        context.emit(
-            COMPLETIONS.name,
-            **{column: np.full(len(requested), value) for column, value in setting.items()},
-            paragraph=requested,
-            state=[completion.state.value for completion in completions],
-            text=[completion.text for completion in completions],
-            fault=[completion.fault for completion in completions],
-            cut_words=[completion.cut_words for completion in completions],
-            **{name: [getattr(completion.facts, name) for completion in completions] for name in AnswerFacts._fields},
-        )
-        if compared:
-            context.emit(COMPARISONS.name, **{name: [row[name] for row in compared] for name in compared[0]})
-        _warn_of_faults(context, requested, completions)
+
+def _emit(context: AuditContext, table: Table, rows: Iterable[Row]) -> None:
+    """Emit rows, if there are any. Their keys are the columns of the table."""
+    if emitted := list(rows):
+        context.emit(table.name, **{name: [row[name] for row in emitted] for name in emitted[0]})
+
+
+def _row(setting: Row, paragraph: int, completion: Completion) -> Row:
+    fields = completion._asdict()
+    return {**setting, "paragraph": paragraph, **fields.pop("facts")._asdict(), **fields}
 
 
 def _stage(name: str, number: int) -> str:
@@ -169,11 +159,10 @@ def _unanswered_at_first(rows: RowsOf) -> Ints:
     return np.array(sorted(paragraph for paragraph, is_unanswered in first.items() if is_unanswered), np.int64)
 
 
-def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Completion]) -> None:
+def _warn_of_faults(context: AuditContext, completions: Mapping[int, Completion]) -> None:
     """Warn of the first paragraphs that got no answer. The findings count all of them."""
-    pairs = zip(requested.tolist(), completions, strict=True)
-    faulty = [(paragraph, completion.fault) for paragraph, completion in pairs if completion.state is State.UNANSWERED]
-    if faulty:
+    faults = {at: completion.fault for at, completion in completions.items() if completion.state is State.UNANSWERED}
+    if faults:
         so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
-        for paragraph, fault in faulty[: max(0, _WARNED_FAULTS - so_far + len(faulty))]:
+        for paragraph, fault in islice(faults.items(), max(0, _WARNED_FAULTS - so_far + len(faults))):
             context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {fault}.")

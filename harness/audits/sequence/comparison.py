@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import compress, groupby
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -134,80 +134,79 @@ def compare(completion: str, suffix: str, form: WordForm) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True)
-class Results:
-    """The rows so far, by paragraph."""
+def rows_of_setting(rows: RowsOf, model: int, prompt_length: int | None) -> RowsOf:
+    """Return the rows of one model and one prompt length. None stands for prefixes of different lengths."""
 
+    def of_setting(name: str) -> Rows:
+        columns = rows(name)
+        is_member = (columns["model"] == model) & (columns["prompt_length"] == (prompt_length or 0))
+        return {
+            column: list(compress(values, is_member)) if isinstance(values, list) else values[is_member]
+            for column, values in columns.items()
+        }
+
+    return of_setting
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One model and one prompt length: the paragraphs as they were cut, and their results so far."""
+
+    model: str
+    dataset: Dataset
     states: list[State | None]
     """[n], None for a paragraph that was not requested yet."""
     texts: list[str]
     """The completions, [n]."""
     faults: list[str]
     """The reasons why there is no completion, [n]."""
-    measured: Measurements
+    own: Measurements
     """The comparisons with their own suffixes."""
     permuted: Measurements
     """The comparisons with the suffixes of others."""
 
-
-def rows_of_setting(rows: RowsOf, model: int, prompt_length: int | None) -> RowsOf:
-    """Return the rows of one model and one prompt length. None stands for prefixes of different lengths."""
-
-    def chosen(name: str) -> Rows:
-        columns = rows(name)
-        is_chosen = (columns["model"] == model) & (columns["prompt_length"] == (prompt_length or 0))
-        return {
-            column: list(compress(values, is_chosen)) if isinstance(values, list) else values[is_chosen]
-            for column, values in columns.items()
-        }
-
-    return chosen
+    @property
+    def is_corpus(self) -> Bools:
+        """The paragraphs of the corpus that are compared with their own suffixes, [n]."""
+        return np.asarray(~self.dataset.is_control & self.own["is_compared"])
 
 
-class Setting(NamedTuple):
-    """One model and one prompt length: the paragraphs as they were cut, and what was measured."""
+def read_setting(model: str, dataset: Dataset, rows: RowsOf, reference: str) -> Setting:
+    """Return the results of a setting. If a paragraph has several rows, the last one counts.
 
-    model: str
-    dataset: Dataset
-    results: Results
-
-
-def read_results(rows: RowsOf, paragraphs: int, reference: str) -> Results:
-    """Return the rows by paragraph. If a paragraph has several rows, the last one counts.
-
-    reference: the model whose answers count, as `reference_model` returns it.
+    rows: those of the setting. reference: the model whose answers count, as `reference_model` returns it.
     """
+    paragraphs = len(dataset)
     states: list[State | None] = [None] * paragraphs
     texts, faults = [""] * paragraphs, [""] * paragraphs
-    completions = rows(COMPLETIONS.name)
+    completions, comparisons = rows(COMPLETIONS.name), rows(COMPARISONS.name)
     columns = (completions[name] for name in ("state", "text", "fault", "answered_by"))
     for paragraph, state, text, fault, name in zip(completions["paragraph"].tolist(), *columns, strict=True):
         is_other = state == State.COMPLETED and name not in ("", reference)
         states[paragraph] = State.OTHER_MODEL if is_other else State(state)
         texts[paragraph], faults[paragraph] = text, fault
-    comparisons = rows(COMPARISONS.name)
-    is_left_out = np.array([state is State.OTHER_MODEL for state in states], bool)[comparisons["paragraph"]]
+    counts = ~np.array([state is State.OTHER_MODEL for state in states], bool)[comparisons["paragraph"]]
     is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
-    measured, permuted = (_measurements(comparisons, chosen & ~is_left_out, paragraphs) for chosen in (is_own, ~is_own))
-    return Results(states, texts, faults, measured, permuted)
+    own, permuted = (_measurements(comparisons, side & counts, paragraphs) for side in (is_own, ~is_own))
+    return Setting(model, dataset, states, texts, faults, own, permuted)
 
 
-def _measurements(comparisons: Rows, chosen: Bools, paragraphs: int) -> Measurements:
-    places = comparisons["paragraph"][chosen]
+def _measurements(comparisons: Rows, is_member: Bools, paragraphs: int) -> Measurements:
+    places = comparisons["paragraph"][is_member]
     columns: dict[str, NDArray[Any]] = {"is_compared": np.isin(np.arange(paragraphs), places)}
     for name, default in _NOT_COMPARED.items():
         columns[name] = np.full(paragraphs, default)
-        columns[name][places] = comparisons[name][chosen]
+        columns[name][places] = comparisons[name][is_member]
     return columns
 
 
 def passages(settings: Sequence[Setting]) -> list[Passage]:
     """Return at most ten completions of the corpus, longest verbatim run first, with common runs marked."""
     candidates = []
-    for number, (_, dataset, results) in enumerate(settings):
-        runs, characters = results.measured["run_words"], results.measured["run_characters"]
-        chosen = np.flatnonzero(~dataset.is_control & (runs >= _SHORTEST_RUN)).tolist()
-        candidates += [(-runs[paragraph], -characters[paragraph], paragraph, number) for paragraph in chosen]
+    for number, setting in enumerate(settings):
+        runs, characters = setting.own["run_words"], setting.own["run_characters"]
+        paragraphs = np.flatnonzero(~setting.dataset.is_control & (runs >= _SHORTEST_RUN)).tolist()
+        candidates += [(-runs[paragraph], -characters[paragraph], paragraph, number) for paragraph in paragraphs]
     return [
         _passage(settings[number], paragraph, has_model=len(settings) > 1)
         for _, _, paragraph, number in sorted(candidates)[:_MAX_PASSAGES]
@@ -215,12 +214,12 @@ def passages(settings: Sequence[Setting]) -> list[Passage]:
 
 
 def _passage(setting: Setting, paragraph: int, *, has_model: bool) -> Passage:
-    model, dataset, results = setting
-    suffix, completion = dataset.suffixes[paragraph], results.texts[paragraph]
-    passed = [TITLES[threshold] for threshold in Threshold if results.measured[threshold][paragraph] == 1]
-    run = pluralize(int(results.measured["run_words"][paragraph]), "word")
+    dataset = setting.dataset
+    suffix, completion = dataset.suffixes[paragraph], setting.texts[paragraph]
+    passed = [title for threshold, title in TITLES.items() if setting.own[threshold][paragraph] == 1]
+    run = pluralize(int(setting.own["run_words"][paragraph]), "word")
     document = dataset.documents[int(dataset.document[paragraph])]
-    title = f"{f'{model}, ' if has_model else ''}{document}, paragraph {int(dataset.number[paragraph])}"
+    title = f"{f'{setting.model}, ' if has_model else ''}{document}, paragraph {int(dataset.number[paragraph])}"
     return Passage(
         f"{title}: longest run {run}; passes {', '.join(passed) or 'no threshold'}",
         (

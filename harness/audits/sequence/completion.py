@@ -4,11 +4,12 @@ Prompts with equally many tokens are batched without padding.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class State(StrEnum):
     BLOCKED = "blocked"
     """A filter of the provider withheld or cut the answer."""
     OTHER_MODEL = "other_model"
-    """Another model answered. Rows have `COMPLETED` instead: `read_results` compares the names of all answers."""
+    """Another model answered. Rows have `COMPLETED` instead: `read_setting` compares the names of all answers."""
     NO_ROOM = "no_room"
     """Prompt and suffix exceed the model's context, or the prompt has no token of its vocabulary."""
 
@@ -66,7 +67,7 @@ class Completion(NamedTuple):
     facts: AnswerFacts = NO_FACTS
 
 
-class Completer(Protocol):
+class Completer(ABC):
     """Completes paragraphs.
 
     order: [n] the paragraphs in random order.
@@ -74,24 +75,26 @@ class Completer(Protocol):
     ends: places in the order where a batch ends.
     """
 
-    order: Ints
     batch_size: int
-    ends: Sequence[int]
+    ends: Sequence[int] = ()
 
-    def form(self, text: str, /) -> str:
+    def __init__(self, order: Ints) -> None:
+        self.order = self._paragraphs = order
+
+    def form(self, text: str) -> str:
         """Return `text` in the form of all completions, in which they are compared with suffixes."""
-        ...
+        return compatible(text)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the `paragraphs` [m] that are completed next; those in `done` have been completed before."""
-        ...
+        self._paragraphs = paragraphs
 
+    @abstractmethod
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Return as many further completions as there are `items`, places in `paragraphs`, and their paragraphs.
 
         The completion of a paragraph is a function of the seed where the model allows it.
         """
-        ...
 
 
 def shuffled(items: int, seed: int) -> Ints:
@@ -173,21 +176,15 @@ def read_completions(path: Path, params: SequenceParams, notes: Notes) -> GivenC
     return GivenCompletions(list(paragraphs.values()), by_model, length)
 
 
-class GivenCompleter:
+class GivenCompleter(Completer):
     """Returns the completions of one model that were given."""
 
     batch_size = 256
-    ends: Sequence[int] = ()
-    form = staticmethod(compatible)
 
     def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
-        self.order = self._paragraphs = shuffled(len(dataset), seed)
+        super().__init__(shuffled(len(dataset), seed))
         self._dataset = dataset
         self._texts = dataset.completions[model * len(dataset) :]
-
-    def begin(self, paragraphs: Ints, done: Ints) -> None:
-        """Set the paragraphs."""
-        self._paragraphs = paragraphs
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Return the completions of paragraphs."""
@@ -199,7 +196,7 @@ class GivenCompleter:
         ]
 
 
-class LocalCompleter:
+class LocalCompleter(Completer):
     """Completes the paragraphs of a dataset with a local target."""
 
     batch_size = 64
@@ -211,19 +208,19 @@ class LocalCompleter:
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
-        self.form = self._tokenizer.normalize
         self._prompts = list(_encode(self._tokenizer, dataset.prompts))
         suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
         self._words = [len(words_of(self.form(text))) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
         runs = self._batches(seed)
-        self._paragraphs = self.order = np.concatenate(runs)
+        super().__init__(np.concatenate(runs))
         self.ends: Sequence[int] = np.cumsum([len(run) for run in runs]).tolist()
 
-    def begin(self, paragraphs: Ints, done: Ints) -> None:
-        """Set the paragraphs. Item i is paragraph i of them, also after a resume."""
-        self._paragraphs = paragraphs
+    def form(self, text: str) -> str:
+        """Return `text` as the target's tokenizer normalizes it."""
+        normalized: str = self._tokenizer.normalize(text)
+        return normalized
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs with equally long prompts. Up to rounding, a completion does not depend on the others."""
@@ -234,10 +231,10 @@ class LocalCompleter:
         if len(possible) == 0:
             return paragraphs, completions
         prefixes = np.array([self._prompts[paragraph] for paragraph in paragraphs[possible]], np.int64)
-        drawn = self._target.sample(
+        samples = self._target.sample(
             prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
         )  # one row per prefix, in order
-        for place, ids in zip(possible, drawn.suffixes.tolist(), strict=True):
+        for place, ids in zip(possible, samples.suffixes.tolist(), strict=True):
             text = first_words(self.form(self._decode(ids[: lengths[place]])), self._words[paragraphs[place]])
             completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
@@ -254,13 +251,13 @@ class LocalCompleter:
     def _length(self, paragraph: int) -> int:
         """Return the number of tokens to sample; 0 if the suffix does not fit the context, or the prompt is empty."""
         needed, tokens = int(self._needed[paragraph]), int(self._tokens[paragraph])
-        wanted = math.ceil(_SLACK * needed) + _MARGIN
+        length = math.ceil(_SLACK * needed) + _MARGIN
         if tokens == 0:
             return 0
         if self._target.context_length is None:
-            return wanted
+            return length
         room = self._target.context_length - tokens - (self._target.bos_token is not None)
-        return min(wanted, room) if needed <= room else 0
+        return min(length, room) if needed <= room else 0
 
     def _decode(self, ids: list[int]) -> str:
         """Return the text up to the first end-of-text token."""

@@ -3,25 +3,20 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
-
-import numpy as np
+from itertools import compress
 
 from harness.audits.report import corrected, likelihood_words
-from harness.audits.sequence.comparison import TOO_SHORT, Results, Setting
+from harness.audits.sequence.comparison import Setting
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.dataset import Control
 from harness.audits.sequence.results import (
     CORPUS,
     P_VALUE,
     PASSED,
     RUN_WORDS,
     SIDES,
-    _differing,
-    _verdicts,
-    fisher_p,
-    mcnemar_p,
     tested_sides,
+    threshold_test,
 )
 from harness.audits.sequence.single_texts import single_texts
 from harness.audits.sequence.thresholds import TITLES
@@ -47,12 +42,12 @@ _WHY_NOT: dict[State | None, str] = {
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 
 
-def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> Conclusion:
+def sequence_conclusion(settings: Sequence[Setting], table: MeasureTable) -> Conclusion:
     """Return the conclusion from complete or partial results by model.
 
     Each model has an answer of its own, which is the same whether or not other models are measured.
     """
-    parts = {setting.model: _conclusion(setting, measured) for setting in settings}
+    parts = {setting.model: _conclusion(setting, table) for setting in settings}
     first = parts[settings[0].model]
     if all(part == first for part in parts.values()):
         return first
@@ -66,24 +61,24 @@ def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> 
     )
 
 
-def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
+def _conclusion(setting: Setting, table: MeasureTable) -> Conclusion:
     """Return the conclusion about one model.
 
     It is about the threshold with the smallest p-value, which is corrected for the number of thresholds (Bonferroni).
     Without an unseen control the answer is never "Probably", because predictable text cannot be told from text that was
     seen.
     """
-    model, dataset, results = setting
-    tests = [row for row in measured.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
+    model, dataset = setting.model, setting.dataset
+    tests = [row for row in table.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
     if not tests:
-        if None in results.states:
+        if None in setting.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
-        evidence = ". ".join([_why_untested(dataset, results), *single_texts(setting)])
+        evidence = ". ".join([_why_untested(setting), *single_texts(setting)])
         return Conclusion(QUESTION, "Cannot be concluded", evidence)
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
     words = f"{format_p_value(p)}, corrected for {pluralize(len(tests), 'threshold')}"
-    corpus, control = (measured.get(PASSED, model=model, side=side, case=title) for side in tested_sides(dataset))
+    corpus, control = (table.get(PASSED, model=model, side=side, case=title) for side in tested_sides(dataset))
     is_chance = dataset.control is Control.PERMUTED
     answer = likelihood_words(p)
     if p < 0.05:
@@ -104,13 +99,13 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
             f"{_smallest_result(setting, len(tests))}"
         )
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
-    if blocked := results.states.count(State.BLOCKED):
+    if blocked := setting.states.count(State.BLOCKED):
         caveat += f" The provider blocked {pluralize(blocked, 'completion')}: a filter hides memorization."
-    done, total = sum(state is not None for state in results.states), len(results.states)
+    done, total = sum(state is not None for state in setting.states), len(dataset)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
     evidence = ". ".join([evidence, *single_texts(setting)])
-    longest = measured.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
+    longest = table.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
             f"{name}: {title}", format_score(share.value), f"{format_interval(share.low, share.high)} of {share.of:,}"
@@ -129,38 +124,33 @@ def _smallest_result(setting: Setting, tests: int) -> str:
 
     It is about the threshold that needs the fewest completions to pass.
     """
-    is_paired = setting.dataset.control is Control.PERMUTED
     clauses: list[tuple[float, int, str]] = []
     for threshold, title in TITLES.items():
-        corpus, control = (_verdicts(setting, threshold)[side] for side in tested_sides(setting.dataset))
-        judged, of_control = int((corpus != TOO_SHORT).sum()), int((control != TOO_SHORT).sum())
-        if not judged or not of_control:
+        test = threshold_test(setting, threshold)
+        if math.isnan(test.p_value(test.passed)):
             continue
-        if is_paired:
-            _, against = _differing(corpus, control)
-            fewest_passed = smallest_significant(partial(mcnemar_p, against=against), judged - against, tests)
-            pairs = f"{pluralize(judged, 'paragraph')} judged in pairs"
-            observed = f"with {pairs}, of which {against:,} pass only with another suffix"
-            needed = f"would have had to pass “{title}” only with their own suffix"
+        if test.is_paired:
+            side = f"{pluralize(test.judged, 'paragraph')} judged in pairs"
+            observed = f"with {side}, of which {test.control_passed:,} pass only with another suffix"
         else:
-            passed = int((control == 1).sum())
-            p_value = partial(fisher_p, control=(passed, of_control), judged=judged)
-            fewest_passed = smallest_significant(p_value, judged, tests)
-            sides = f"{pluralize(judged, 'judged paragraph')} and {of_control:,} of the control"
-            observed = f"with {sides}, of which {passed:,} pass"
-            needed = f"would have had to pass “{title}”"
+            sides = f"{pluralize(test.judged, 'judged paragraph')} and {test.control_judged:,} of the control"
+            observed = f"with {sides}, of which {test.control_passed:,} pass"
+        fewest_passed = smallest_significant(test.p_value, test.max_passed, tests)
         if fewest_passed is None:
-            clauses.append((math.inf, -judged, f"{observed}, no result could have changed this"))
-        else:
-            clauses.append((fewest_passed, -judged, f"{observed}, at least {fewest_passed:,} of {judged:,} {needed}"))
+            clauses.append((math.inf, -test.judged, f"{observed}, no result could have changed this"))
+            continue
+        number = f"at least {fewest_passed:,} of {test.judged:,} would have had to pass “{title}”"
+        only = " only with their own suffix" * test.is_paired
+        clauses.append((fewest_passed, -test.judged, f"{observed}, {number}{only}"))
     fewest, _, clause = min(clauses, key=lambda item: item[:2])
     return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 
 
-def _why_untested(dataset: Dataset, results: Results) -> str:
+def _why_untested(setting: Setting) -> str:
     """Return why no threshold could be tested, although every paragraph has been tried."""
+    dataset = setting.dataset
     for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
-        states = Counter(results.states[place] for place in np.flatnonzero(is_side))
+        states = Counter(compress(setting.states, is_side))
         if states and not states[State.COMPLETED]:
             (state, number), *_ = states.most_common()
             why = _WHY_NOT.get(state, "got no answer")

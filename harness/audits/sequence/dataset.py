@@ -218,16 +218,14 @@ class Dataset(Inputs):
 
 
 def permuted_partners(dataset: Dataset, seed: int) -> Ints:
-    """Return, for each paragraph of the corpus, another one whose suffix serves as its control; -1 if there is none.
+    """Return, for each paragraph, another one whose suffix serves as its control; -1 if there is none.
 
     Paragraphs form a ring ordered by suffix length, ties in random order, and each takes the next one's suffix: texts
     of similar length can both be judged by the same thresholds.
     """
-    corpus = np.flatnonzero(~dataset.is_control)
-    lengths = np.array([len(dataset.suffixes[paragraph].split()) for paragraph in corpus])
-    ties = np.random.default_rng([seed, 0]).permutation(len(corpus))
-    ring = np.lexsort((ties, lengths))
-    partner = np.full(len(corpus), -1)
-    if len(corpus) > 1:
+    partner = np.full(len(dataset), -1, np.int64)
+    if dataset.control is Control.PERMUTED and len(dataset) > 1:
+        lengths = np.array([len(suffix.split()) for suffix in dataset.suffixes])
+        ring = np.lexsort((np.random.default_rng([seed, 0]).permutation(len(dataset)), lengths))
         partner[ring] = np.roll(ring, -1)
-    return partner.astype(np.int64)
+    return partner

@@ -61,11 +61,18 @@ class Sample(NamedTuple):
     counts: ReadCounts
 
 
-def sample_paragraphs(paragraphs: Iterable[Paragraph], *, limit: int, seed: int) -> Sample:
+def sample_paragraphs(
+    paragraphs: Iterable[Paragraph],
+    *,
+    limit: int,
+    seed: int,
+    on_progress: Callable[[int], None] = lambda paragraphs: None,
+) -> Sample:
     """Sample at most `limit` distinct paragraphs that have two parts, each distinct one with equal probability.
 
     Keeps the `limit` smallest hashes of seed and words ("bottom-k" sampling). Equal paragraphs have equal hashes, so
     at most `limit` paragraphs are in memory, and all occurrences of a sampled one are counted.
+    on_progress: called with the number of paragraphs that were read so far.
     """
     kept: dict[int, tuple[int, Paragraph]] = {}
     occurrences: dict[int, int] = {}
@@ -73,6 +80,8 @@ def sample_paragraphs(paragraphs: Iterable[Paragraph], *, limit: int, seed: int)
     total = too_short = not_chosen = 0
     for place, paragraph in enumerate(paragraphs):
         total += 1
+        if total % _PARAGRAPHS_PER_REPORT == 0:
+            on_progress(total)
         if paragraph.cut is None:
             too_short += 1
             continue
@@ -119,18 +128,17 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
     """
     prefixes, answers = load_answered_examples(round_)
     clusters = load_clusters(round_, answers)
-    if clusters is None:
-        names = [f"example {row}" for row in range(len(prefixes))]
-    else:
+    names = [f"example {row}" for row in range(len(prefixes))]
+    if clusters is not None:
         names = [f"cluster {cluster}" for cluster in clusters.tolist()]
     yield from _cut_rows(round_, prefixes, answers, names, cutting)
 
 
 def control_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
     """Yield as many paragraphs like the demo round's as it has examples, at most the 1,000 that are built in."""
+    rows = slice(len(load_prefixes(round_)))
     with np.load(CONTROL_TEXT) as unseen:
-        wanted = slice(len(load_prefixes(round_)))
-        prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
+        prefixes, suffixes, documents = (unseen[name][rows] for name in ("prefixes", "suffixes", "documents"))
     names = [f"unseen document {document}" for document in documents.tolist()]
     yield from _cut_rows(round_, prefixes, suffixes, names, cutting)
 
@@ -138,33 +146,32 @@ def control_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
 def _cut_rows(
     round_: Round, prefixes: Tokens, suffixes: Tokens, names: list[str], cutting: Cutting
 ) -> Iterator[Paragraph]:
-    file = _tokenizer_file(round_, cutting)
-    length, longest = cutting.prompt_length, cutting.longest_suffix
-    whole = _decoded(np.concatenate([prefixes, suffixes], axis=1), file)
+    file, length, longest = cutting.tokenizer_file, cutting.prompt_length, cutting.longest_suffix
+    if file is None or not file.is_file():
+        raise HarnessError(f"round {round_.name} contains tokens. Name a --target that has a tokenizer.json.")
+    texts = _decode(np.concatenate([prefixes, suffixes], axis=1), file)
     places: Counter[str] = Counter()
-    for name, prefix, text in zip(names, _decoded(prefixes, file), whole, strict=True):
+    for name, prefix, text in zip(names, _decode(prefixes, file), texts, strict=True):
         places[name] += 1
         if length is None:
             # An incomplete character decodes to U+FFFD.
-            cut = cut_at(text, len(prefix.rstrip("\ufffd")), longest)
-            is_shortened = False
-        else:
-            spans = word_spans(text)
-            if spans and spans[-1][1] == len(text):
-                # The row may end within its last word.
-                text = text[: spans.pop()[0]]
-            cut = cut_after(text, length, longest)
-            is_shortened = cut is not None and len(spans) > length + longest
-        yield Paragraph(name, places[name], cut, is_shortened)
+            yield Paragraph(name, places[name], cut_at(text, len(prefix.rstrip("\ufffd")), longest))
+            continue
+        spans = word_spans(text)
+        if spans and spans[-1][1] == len(text):
+            # The row may end within its last word.
+            text = text[: spans[-1][0]]
+        yield _cut_paragraph(name, places[name], text, length, longest)
 
 
-def _tokenizer_file(round_: Round, cutting: Cutting) -> Path:
-    if cutting.tokenizer_file is None or not cutting.tokenizer_file.is_file():
-        raise HarnessError(f"round {round_.name} contains tokens. Name a --target that has a tokenizer.json.")
-    return cutting.tokenizer_file
+def _cut_paragraph(document: str, number: int, text: str, length: int, longest: int) -> Paragraph:
+    """Return a paragraph with a prompt of `length` words, and at most `longest` words in its suffix."""
+    cut = cut_after(text, length, longest)
+    is_shortened = cut is not None and len(word_spans(text, length + longest + 1)) > length + longest
+    return Paragraph(document, number, cut, is_shortened)
 
 
-def _decoded(rows: Tokens, tokenizer_file: Path) -> list[str]:
+def _decode(rows: Tokens, tokenizer_file: Path) -> list[str]:
     """Return each of `rows` [rows, length] as text."""
     tokenizer = load_tokenizer(tokenizer_file)
     size = tokenizer.get_vocab_size(with_added_tokens=True)
@@ -219,9 +226,9 @@ def read_inputs(
     cutting = Cutting(length, params.longest_suffix, tokenizer_file)
 
     def sampled(name: str, paragraphs: Iterable[Paragraph]) -> Sample:
-        sample = sample_paragraphs(_with_progress(paragraphs, on_progress), limit=params.limit, seed=seed)
+        sample = sample_paragraphs(paragraphs, limit=params.limit, seed=seed, on_progress=on_progress)
         if not sample.paragraphs:
-            _fail(name, sample, cutting, notes)
+            _fail(name, sample, length, notes)
         if lacks_spaces(f"{cut.prompt} {cut.suffix}" for paragraph in sample.paragraphs if (cut := paragraph.cut)):
             raise HarnessError(
                 f"{name} is in a script without spaces between words, and prompts and thresholds count words. Split "
@@ -267,29 +274,16 @@ def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iter
         )
     for document in files.documents(notes):
         for number, text in enumerate(paragraphs_of(document.lines), start=1):
-            cut = cut_after(text, length, longest)
-            is_shortened = cut is not None and len(word_spans(text, length + longest + 1)) > length + longest
-            yield Paragraph(document.name, number, cut, is_shortened)
+            yield _cut_paragraph(document.name, number, text, length, longest)
 
 
-def _with_progress(paragraphs: Iterable[Paragraph], on_progress: Callable[[int], None]) -> Iterator[Paragraph]:
-    for number, paragraph in enumerate(paragraphs, start=1):
-        if number % _PARAGRAPHS_PER_REPORT == 0:
-            on_progress(number)
-        yield paragraph
-
-
-def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn:
-    """Raise the error for a side without a usable paragraph."""
+def _fail(name: str, sample: Sample, length: int | None, notes: Notes) -> NoReturn:
+    """Raise the error for a side without a usable paragraph. length: words of a prompt, None for a round's prefixes."""
     if number := sample.counts.paragraphs:
-        length = cutting.prompt_length
-        wanted = (
-            "words (text between spaces) on both sides of its cut"
-            if length is None
-            else f"more than {length} words (text between spaces)"
-        )
+        words = "words (text between spaces)"
+        size = f"{words} on both sides of its cut" if length is None else f"more than {length} {words}"
         advice = "Use longer paragraphs" + (" or a smaller --prompt-length" if length and length > 1 else "")
-        raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {wanted}. {advice}.")
+        raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {size}. {advice}.")
     raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")
 
 

@@ -5,7 +5,7 @@ After a kill at most the requests in flight are sent again.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,11 +14,11 @@ import numpy as np
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
 from harness.audits.endpoint.params import BLOCKED, is_filter
 from harness.audits.sequence.answers import CHAT_INSTRUCTION, AnswerFacts, read_facts
-from harness.audits.sequence.completion import Completion, State, completed, shuffled
+from harness.audits.sequence.completion import Completer, Completion, State, completed, shuffled
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
-from harness.core.text import compatible, pluralize
+from harness.core.text import pluralize
 from harness.corpora.text_files import without_surrogates
 
 _BROKEN_ENDS = ("error", "abort", "aborted", "cancelled")
@@ -41,18 +41,16 @@ class ServedText(NamedTuple):
     facts: AnswerFacts
 
 
-class RemoteCompleter:
+class RemoteCompleter(Completer):
     """Completes the paragraphs of a dataset with an endpoint."""
 
     batch_size = 1
-    ends: Sequence[int] = ()
-    form = staticmethod(compatible)
 
     def __init__(
         self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int, answered: int = 0
     ) -> None:
         """answered: the number of answers before."""
-        self.order = shuffled(len(dataset), seed)
+        super().__init__(shuffled(len(dataset), seed))
         self._endpoint = endpoint
         self._dataset = dataset
         self._params = params

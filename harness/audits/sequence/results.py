@@ -1,13 +1,13 @@
 """Results of a sequence audit: rates of the thresholds, one-sided tests, the measured values and the conclusion."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.report import share_of
-from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting
+from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Setting
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Bools, Ints
@@ -76,20 +76,19 @@ PAIRED = ", in pairs"
 """The ending of a side whose completions are compared with both suffixes."""
 
 
-def sides_of(dataset: Dataset, results: Results) -> dict[str, tuple[Measurements, Bools]]:
+def sides_of(setting: Setting) -> dict[str, tuple[Measurements, Bools]]:
     """Return the comparisons of each side, and which paragraphs [n] belong to it.
 
     The sides are the corpus, what is left of it without shared paragraphs if there are any, and its control.
     """
-    measured, permuted = results.measured, results.permuted
-    is_corpus = ~dataset.is_control & measured["is_compared"]
-    sides = {CORPUS: (measured, is_corpus)}
+    dataset, own, permuted = setting.dataset, setting.own, setting.permuted
+    sides = {CORPUS: (own, setting.is_corpus)}
     if dataset.control is Control.PERMUTED:
         return sides | {SIDES[Control.PERMUTED]: (permuted, ~dataset.is_control & permuted["is_compared"])}
     if dataset.is_shared.any():
-        sides[UNSHARED] = (measured, is_corpus & ~dataset.is_shared)
-    is_control = dataset.is_control & ~dataset.is_shared & measured["is_compared"]
-    return sides | {SIDES[Control.CORPUS]: (measured, is_control)}
+        sides[UNSHARED] = (own, setting.is_corpus & ~dataset.is_shared)
+    is_control = dataset.is_control & ~dataset.is_shared & own["is_compared"]
+    return sides | {SIDES[Control.CORPUS]: (own, is_control)}
 
 
 def passed_share(verdicts: Ints) -> Estimate:
@@ -105,38 +104,75 @@ def tested_sides(dataset: Dataset) -> tuple[str, str]:
     return UNSHARED if dataset.is_shared.any() else CORPUS, control
 
 
-def measure_sides(setting: Setting) -> list[MeasureRow]:
-    """Return what is measured of one model on both sides.
+class ThresholdTest(NamedTuple):
+    """A one-sided test: do more completions of the corpus pass a threshold than of its control?
 
-    That is the rates and tests of every threshold, how many of them are passed, and the distribution of runs and
+    Fisher's exact test, or with permuted suffixes McNemar's, in which the completions are pairs and those count that
+    pass with one suffix only.
+    """
+
+    is_paired: bool
+    judged: int
+    passed: int
+    """The completions of the corpus that pass; of pairs, those that pass with the own suffix only."""
+    control_judged: int
+    control_passed: int
+    """The completions of the control that pass; of pairs, those that pass with the other suffix only."""
+
+    @property
+    def max_passed(self) -> int:
+        """The largest number that could pass."""
+        return self.judged - self.control_passed if self.is_paired else self.judged
+
+    def p_value(self, passed: int) -> float:
+        """Return the p-value if so many passed; NaN if a side has no verdict."""
+        if not self.judged or not self.control_judged:
+            return math.nan
+        if self.is_paired:
+            return mcnemar_p(passed, self.control_passed)
+        return fisher_p(passed, self.judged, (self.control_passed, self.control_judged))
+
+
+def threshold_test(setting: Setting, threshold: Threshold) -> ThresholdTest:
+    """Return the test of a threshold, from the verdicts of one model."""
+    verdicts = _verdicts(setting, threshold)
+    corpus, control = (verdicts[side] for side in tested_sides(setting.dataset))
+    is_paired = setting.dataset.control is Control.PERMUTED
+    passed, control_passed = (corpus > control, corpus < control) if is_paired else (corpus == 1, control == 1)
+    numbers = (corpus != TOO_SHORT, passed, control != TOO_SHORT, control_passed)
+    return ThresholdTest(is_paired, *(int(number.sum()) for number in numbers))
+
+
+def measure_sides(setting: Setting) -> list[MeasureRow]:
+    """Return the measured values of one model on both sides.
+
+    These are the rates and tests of every threshold, how many of them are passed, and the distribution of runs and
     similarities.
     """
-    model, dataset, results = setting
-    sides, (tested, tested_control) = sides_of(dataset, results), tested_sides(dataset)
-    is_paired = dataset.control is Control.PERMUTED
+    model, sides, (tested, tested_control) = setting.model, sides_of(setting), tested_sides(setting.dataset)
     rows = []
     for threshold, case in TITLES.items():
         verdicts = _verdicts(setting, threshold)
         for side, judged in verdicts.items():
             rows.append(MeasureRow(PASSED, passed_share(judged), model, side, case))
             rows.append(MeasureRow(TOO_SHORT_SUFFIX, Estimate(int((judged == TOO_SHORT).sum())), model, side, case))
-        p_value = (_mcnemar if is_paired else _fisher)(verdicts[tested], verdicts[tested_control])
+        test = threshold_test(setting, threshold)
         gap = passed_share(verdicts[tested]).value - passed_share(verdicts[tested_control]).value
-        of_test = CORPUS if is_paired else tested
-        rows.append(MeasureRow(P_VALUE, Estimate(p_value), model, of_test, case))
+        of_test = CORPUS if test.is_paired else tested
+        rows.append(MeasureRow(P_VALUE, Estimate(test.p_value(test.passed)), model, of_test, case))
         rows.append(MeasureRow(DIFFERENCE, Estimate(gap), model, of_test, case))
-    for side in (CORPUS, SIDES[dataset.control]):
-        measured, chosen = sides[side]
+    for side in (CORPUS, SIDES[setting.dataset.control]):
+        comparisons, is_member = sides[side]
         for measure, column in _DISTRIBUTIONS.items():
             rows += [
-                MeasureRow(measure, Estimate(value, of=int(chosen.sum())), model, side, case)
-                for case, value in _distribution(measured[column][chosen]).items()
+                MeasureRow(measure, Estimate(value, of=int(is_member.sum())), model, side, case)
+                for case, value in _distribution(comparisons[column][is_member]).items()
             ]
-    if (run_p := run_p_value(results)) is not None:
+    if (run_p := run_p_value(setting)) is not None:
         rows.append(MeasureRow(RUN_P, Estimate(run_p), model, CORPUS))
-    for side, (measured, chosen) in sides.items():
-        passed = thresholds_passed(measured)[chosen]
-        judged = passed[passed != TOO_SHORT]
+    for side, (comparisons, is_member) in sides.items():
+        numbers = thresholds_passed(comparisons)[is_member]
+        judged = numbers[numbers != TOO_SHORT]
         rows += [
             MeasureRow(THRESHOLDS_PASSED, share_of(int((judged == at).sum()), len(judged)), model, side, at=at)
             for at in range(len(TITLES) + 1)
@@ -146,24 +182,19 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
 
 def _verdicts(setting: Setting, threshold: Threshold) -> dict[str, Ints]:
     """Return the verdicts of a threshold on every side, those of a paired test included."""
-    _, dataset, results = setting
-    verdicts = {side: measured[threshold][chosen] for side, (measured, chosen) in sides_of(dataset, results).items()}
-    if dataset.control is Control.CORPUS:
+    verdicts = {side: values[threshold][is_member] for side, (values, is_member) in sides_of(setting).items()}
+    if setting.dataset.control is Control.CORPUS:
         return verdicts
-    tested, tested_control = tested_sides(dataset)
-    beside_own, chance = results.measured[threshold], results.permuted[threshold]
-    is_judged = (beside_own != TOO_SHORT) & (chance != TOO_SHORT)
-    return {
-        CORPUS: verdicts[CORPUS],
-        tested: beside_own[is_judged],
-        SIDES[dataset.control]: verdicts[SIDES[dataset.control]],
-        tested_control: chance[is_judged],
-    }
+    of_own, of_other = setting.own[threshold], setting.permuted[threshold]
+    is_judged = (of_own != TOO_SHORT) & (of_other != TOO_SHORT)
+    tested, tested_control = tested_sides(setting.dataset)
+    corpus, control = verdicts.items()
+    return dict((corpus, (tested, of_own[is_judged]), control, (tested_control, of_other[is_judged])))
 
 
-def thresholds_passed(measured: Measurements) -> Ints:
+def thresholds_passed(comparisons: Measurements) -> Ints:
     """Return how many of the thresholds each completion passes, [n]; `TOO_SHORT` unless all thresholds judge it."""
-    verdicts = np.stack([measured[threshold] for threshold in TITLES])  # [thresholds, n]
+    verdicts = np.stack([comparisons[threshold] for threshold in TITLES])  # [thresholds, n]
     return np.where((verdicts == TOO_SHORT).any(axis=0), TOO_SHORT, verdicts.sum(axis=0))
 
 
@@ -171,16 +202,6 @@ def length_rows(setting: Setting) -> list[MeasureRow]:
     """Return the rates of every threshold on every side, as those of the setting's prompt length."""
     rates = [row for row in measure_sides(setting) if row.measure is PASSED and not row.side.endswith(PAIRED)]
     return [row._replace(measure=PASSED_BY_LENGTH, at=setting.dataset.prompt_length) for row in rates]
-
-
-def _mcnemar(verdicts: Ints, chance: Ints) -> float:
-    """Return the p-value of McNemar's exact test that more of the own suffixes pass; NaN without a verdict."""
-    return mcnemar_p(*_differing(verdicts, chance)) if len(verdicts) else math.nan
-
-
-def _differing(verdicts: Ints, chance: Ints) -> tuple[int, int]:
-    """Return how many pairs pass with the own suffix only, and how many with the other one only."""
-    return int((verdicts > chance).sum()), int((verdicts < chance).sum())
 
 
 def mcnemar_p(in_favor: int, against: int) -> float:
@@ -194,14 +215,6 @@ def mcnemar_p(in_favor: int, against: int) -> float:
     return float(binomtest(in_favor, differing, alternative="greater").pvalue) if differing else 1.0
 
 
-def _fisher(verdicts: Ints, of_control: Ints) -> float:
-    """Return the p-value of Fisher's exact test that more of the corpus pass; NaN if a side has no verdict."""
-    (passed, judged), control = (
-        (int((side == 1).sum()), int((side != TOO_SHORT).sum())) for side in (verdicts, of_control)
-    )
-    return fisher_p(passed, judged, control) if judged and control[1] else math.nan
-
-
 def fisher_p(passed: int, judged: int, control: tuple[int, int]) -> float:
     """Return the p-value of Fisher's exact test that more of the corpus pass.
 
@@ -213,7 +226,7 @@ def fisher_p(passed: int, judged: int, control: tuple[int, int]) -> float:
     return float(fisher_exact(table, alternative="greater").pvalue)
 
 
-def run_p_value(results: Results) -> float | None:
+def run_p_value(setting: Setting) -> float | None:
     """Test whether verbatim runs are longer with a completion's own suffix than with another paragraph's.
 
     Wilcoxon's (1945) signed-rank test, one-sided, which is exact for up to 16 differences. None without a completion
@@ -221,8 +234,8 @@ def run_p_value(results: Results) -> float | None:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    both = results.measured["is_compared"] & results.permuted["is_compared"]
-    differences = results.measured["run_words"][both] - results.permuted["run_words"][both]
+    both = setting.own["is_compared"] & setting.permuted["is_compared"]
+    differences = setting.own["run_words"][both] - setting.permuted["run_words"][both]
     if not differences.any():
         return 1.0 if len(differences) else None
     differences = differences[differences != 0]

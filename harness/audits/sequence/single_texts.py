@@ -20,27 +20,27 @@ _STEP = 5
 
 def single_texts(setting: Setting) -> Iterator[str]:
     """Yield which paragraphs are continued word for word, and whether most suffixes are too short to tell."""
-    is_compared, is_control = setting.results.measured["is_compared"], setting.dataset.is_control
-    corpus = np.flatnonzero(is_compared & ~is_control)
+    corpus = np.flatnonzero(setting.is_corpus)
     if len(corpus):
-        yield from _continued(setting, corpus, np.flatnonzero(is_compared & is_control))
+        yield from _continued(setting, corpus)
         yield from _short_suffixes(setting, corpus)
 
 
-def _continued(setting: Setting, corpus: Ints, control: Ints) -> Iterator[str]:
-    dataset, measured = setting.dataset, setting.results.measured
+def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:
+    own = setting.own
     # A run counts wherever it begins: a completion may begin with an introduction.
-    is_continued = (measured[Threshold.START_10] == 1) | (measured["run_words"] >= _RUN)
+    is_continued = (own[Threshold.START_10] == 1) | (own["run_words"] >= _RUN)
     continued = corpus[is_continued[corpus]]
-    continued = continued[np.argsort(-measured["run_words"][continued], kind="stable")]
+    continued = continued[np.argsort(-own["run_words"][continued], kind="stable")]
     names = [_name(setting, paragraph) for paragraph in continued[:_SHOWN].tolist()]
     more = f" and {len(continued) - _SHOWN:,} more" if len(continued) > _SHOWN else ""
     of_control = ""
-    if dataset.control is Control.CORPUS:
+    if setting.dataset.control is Control.CORPUS:
+        control = np.flatnonzero(setting.dataset.is_control & own["is_compared"])
         of_control = f"; {int(is_continued[control].sum()):,} of {len(control):,} of the control"
-    shown = f": {', '.join(names)}{more}" if names else ""
+    examples = f": {', '.join(names)}{more}" if names else ""
     number = f"{len(continued):,} of {pluralize(len(corpus), 'paragraph')} {'is' if len(continued) == 1 else 'are'}"
-    yield f"{number} continued word for word for {_RUN} words or more{shown}{of_control}"
+    yield f"{number} continued word for word for {_RUN} words or more{examples}{of_control}"
 
 
 def _name(setting: Setting, paragraph: int) -> str:

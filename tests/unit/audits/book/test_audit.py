@@ -102,16 +102,6 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
     assert quoted_after_redaction(findings) == []
 
 
-def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
-    fine = BookParams(stride=8, near=6, beams=2)
-    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1).run_until_killed()
-    partial = killed.findings("tiny")
-    assert not partial.figures["is_complete"] and "so far 128 of " in partial.conclusion.evidence
-    resumed = killed.resumed().run()
-    assert plain(resumed.findings("tiny")) == plain(whole.findings("tiny"))
-    assert plain(whole.findings_of_shuffled_rows("tiny")) == plain(whole.findings("tiny"))
-
-
 @pytest.mark.slow
 def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
     params = BookParams(stride=30, near=24, beams=2)

@@ -35,7 +35,7 @@ from harness.core.policy import Policy
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
-from tests.unit.audits.in_memory import InMemory, plain, quoted_after_redaction, target_configs
+from tests.unit.audits.in_memory import InMemory, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 COPIES = ROUND_ARRAYS / "repetitions.npy"
@@ -118,14 +118,6 @@ def test_passages_show_what_both_targets_return(compared: InMemory):
     assert before != suffix and len(after) > 20
     assert any(part.is_marked for part in passage.texts[2][1])
     assert quoted_after_redaction(findings) == []
-
-
-def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: ComparedPairs):
-    killed = context(sequences, TINY, SMALL, DEMO, batches=3).run_until_killed()
-    names = ("tiny", "small", "demo")
-    assert not killed.findings(*names).figures["is_complete"]
-    assert plain(killed.resumed().run().findings(*names)) == plain(compared.findings(*names))
-    assert plain(compared.findings_of_shuffled_rows(*names)) == plain(compared.findings(*names))
 
 
 def test_one_measured_target_is_no_comparison(sequences: ComparedPairs):

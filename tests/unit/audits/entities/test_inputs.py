@@ -34,24 +34,29 @@ Wright NNP I-NP I-PER
 IOB1 = IOB2.replace(" B-", " I-").replace("Ada NNP I-NP I-PER", "Ada NNP I-NP B-PER")
 
 
-@pytest.mark.parametrize("content", [IOB1, IOB2, IOB2.replace(" ", "\t"), IOB2.replace("-PER", "-PERSON")])
-def test_a_corpus_gives_distinct_persons_of_several_words(tmp_path: Path, content: str):
-    file = tmp_path / "train.txt"
-    file.write_text(content)
-    assert conll_names([file]) == ["Ian Wright", "Ada Mary Byron"]
-
-
-def test_a_name_ends_with_its_file(tmp_path: Path):
-    first, second = tmp_path / "one", tmp_path / "two"
-    first.write_text("Ian NNP B-NP B-PER\nWright NNP I-NP I-PER")
-    second.write_text("Ada NNP I-NP I-PER\nByron NNP I-NP I-PER\n")
-    assert conll_names([first, second]) == ["Ian Wright", "Ada Byron"]
-
-
-def test_a_person_after_a_place_is_not_joined_with_it(tmp_path: Path):
-    file = tmp_path / "train.txt"
-    file.write_text("Paris NNP I-NP I-LOC\nHilton NNP I-NP I-PER\nJunior NNP I-NP I-PER\nLondon NNP I-NP I-LOC\n")
-    assert conll_names([file]) == ["Hilton Junior"]
+@pytest.mark.parametrize(
+    ("contents", "names"),
+    [
+        *(
+            ([content], ["Ian Wright", "Ada Mary Byron"])
+            for content in (IOB1, IOB2, IOB2.replace(" ", "\t"), IOB2.replace("-PER", "-PERSON"))
+        ),
+        # A name ends with its file, and is not joined with a place before it.
+        (
+            ["Ian NNP B-NP B-PER\nWright NNP I-NP I-PER", "Ada NNP I-NP I-PER\nByron NNP I-NP I-PER\n"],
+            ["Ian Wright", "Ada Byron"],
+        ),
+        (
+            ["Paris NNP I-NP I-LOC\nHilton NNP I-NP I-PER\nJunior NNP I-NP I-PER\nLondon NNP I-NP I-LOC\n"],
+            ["Hilton Junior"],
+        ),
+    ],
+)
+def test_a_corpus_gives_distinct_persons_of_several_words(tmp_path: Path, contents: list[str], names: list[str]):
+    files = [tmp_path / str(number) for number in range(len(contents))]
+    for file, content in zip(files, contents, strict=True):
+        file.write_text(content)
+    assert conll_names(files) == names
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,10 @@ def sparql_json(names: list[str]) -> str:
         "occupationLabel,name\nfootball player,Ada Byron\nfootball player,Ian Wright\n",
         "person,personLabel\nQ1,Ada Byron\nQ2\nQ3,Ian Wright\n",
         sparql_json(["Ada\u2028Byron", "Ian\x85Wright"]).encode().decode("unicode_escape"),
+        *(
+            f'{variable}person\t{variable}personLabel\n1\t"Ada Byron"@en\n2\t"Ian Wright"\n3\tQ4\n'
+            for variable in ("?", "")
+        ),
         "﻿personLabel\r\nAda Byron\r\nIan Wright\r\n",
     ],
 )
@@ -133,24 +142,6 @@ def test_sources_without_overlap_are_refused():
         select_from_source(["Ada Byron"], ["Max Planck"], seed=0)
 
 
-def test_a_list_may_be_text_or_a_table(tmp_path: Path):
-    file = tmp_path / "names"
-    for content in (
-        "Ada Byron\n\nIan Wright\nAda  Byron\n",
-        "name\nAda Byron\nIan Wright\n",
-        "Ada Byron\t1815\nIan Wright\t1963\n",
-        "born\tname\n1815\tAda Byron\n1963\tIan Wright\n",
-    ):
-        file.write_text(content)
-        assert read_names(file)[0] == ["Ada Byron", "Ian Wright"]
-
-
-def test_only_a_line_end_ends_a_name(tmp_path: Path):
-    file = tmp_path / "names.txt"
-    file.write_bytes("Ada\u2028Byron\r\nIan\x85Wright\rMax\x0bPlanck\n".encode())
-    assert read_names(file)[0] == ["Ada Byron", "Ian Wright", "Max Planck"]
-
-
 def test_repeated_lines_are_noted(tmp_path: Path):
     file = tmp_path / "names.txt"
     file.write_text("Ada Byron\nIan Wright\nAda Byron\n")
@@ -184,6 +175,12 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "names"),
     [
+        ("names", "Carl Dorn\n\nAnna Bell\nCarl  Dorn\n", ["Carl Dorn", "Anna Bell"]),
+        ("names", "name\nCarl Dorn\nAnna Bell\n", ["Carl Dorn", "Anna Bell"]),
+        ("names", "Carl Dorn\t1815\nAnna Bell\t1963\n", ["Carl Dorn", "Anna Bell"]),
+        ("names", "born\tname\n1815\tCarl Dorn\n1963\tAnna Bell\n", ["Carl Dorn", "Anna Bell"]),
+        # Only a line end ends a name.
+        ("a.txt", "Carl\u2028Dorn\r\nAnna\x85Bell\rMax\x0bPlanck\n", ["Carl Dorn", "Anna Bell", "Max Planck"]),
         ("a.csv", 'name,country\r\nCarl Dorn,DE\r\n"Bell, Anna",UK\r\n', ["Carl Dorn", "Bell, Anna"]),
         ("a.csv", "country,personLabel\nDE,Carl Dorn\n", ["Carl Dorn"]),
         ("a.csv", "name;country\r\nCarl Dorn;DE\r\n", ["Carl Dorn"]),
@@ -193,7 +190,7 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
         ("a.tsv", '?person\t?personLabel\n<http://x/Q1>\t"Anna \\"A\\" Bell"@en\n', ['Anna "A" Bell']),
     ],
 )
-def test_names_are_read_from_tables(tmp_path, name, content, names):
+def test_names_are_read_from_lists_and_tables(tmp_path, name, content, names):
     (tmp_path / name).write_bytes(content.encode())
     assert read_names(tmp_path / name)[0] == names
 
@@ -215,13 +212,6 @@ def test_a_table_whose_names_are_not_clear_is_refused(tmp_path, content, sentenc
         read_names(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("header", ["?person\t?personLabel", "person\tpersonLabel"])
-def test_wikidata_results_are_read_as_tsv(tmp_path, header):
-    cells = '<http://x/Q1>\t"Anna Bell"@en\n<http://x/Q2>\t"Carl Dorn"\n<http://x/Q3>\tEva Fuchs\n<http://x/Q4>\tQ4\n'
-    (tmp_path / "a.tsv").write_text(f"{header}\n{cells}")
-    assert wikidata_names(tmp_path / "a.tsv") == ["Anna Bell", "Carl Dorn", "Eva Fuchs"]
-
-
 @pytest.fixture(scope="module")
 def built_in() -> list[Prompt]:
     prompts, notes = read_prompts(None)
@@ -233,16 +223,10 @@ def test_a_hundred_prompts_of_each_sentence_type_are_built_in(built_in):
     assert Counter(prompt.kind for prompt in built_in) == dict.fromkeys(KINDS, 100)
 
 
-def test_every_built_in_prompt_has_one_mask(built_in):
-    assert all(prompt.text.count(MASK) == 1 for prompt in [*built_in, *(Prompt(text, "") for text in HAND_WRITTEN)])
-
-
-def test_built_in_sentences_end_as_their_type_does(built_in):
+def test_built_in_sentences_have_one_mask_end_as_their_type_does_and_vary(built_in):
     ends = {"declarative": ".", "imperative": ".", "exclamatory": "!", "interrogative": "?"}
+    assert all(prompt.text.count(MASK) == 1 for prompt in [*built_in, *(Prompt(text, "") for text in HAND_WRITTEN)])
     assert all(prompt.text.endswith(ends[prompt.kind]) for prompt in built_in)
-
-
-def test_built_in_prompts_have_at_least_fifteen_lengths_and_ten_positions_of_the_name(built_in):
     assert len({prompt.length for prompt in built_in}) >= 15
     assert len({prompt.position for prompt in built_in}) >= 10
 
@@ -312,13 +296,6 @@ def test_a_dropped_word_leaves_normal_spacing(word, left):
     assert Prompt("Well, isn't MASK late?", "").without(word).text == left
 
 
-def test_words_are_dropped_down_to_the_name_alone():
-    prompt = Prompt("Well, isn't MASK late?", "")
-    while prompt.droppable:
-        prompt = prompt.without(prompt.droppable[-1])
-    assert prompt.text == MASK
-
-
 def test_prompts_without_exactly_one_mask_are_noted(tmp_path: Path):
     file = tmp_path / "mine.txt"
     file.write_text(
@@ -351,13 +328,10 @@ def test_file_names_are_prompt_types(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"", b"Nobody.\n", b"\xff\xfe\x00MASK"])
 def test_a_file_without_a_usable_prompt_is_refused(tmp_path: Path, content: bytes):
     file = tmp_path / "mine.txt"
+    with pytest.raises(HarnessError, match="no such file"):
+        read_prompts(file)
     file.write_bytes(content)
     with pytest.raises(
         HarnessError, match=r"mine\.txt contains no prompt with exactly one MASK|not UTF-8 text: .*mine\.txt"
     ):
         read_prompts(file)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path):
-    with pytest.raises(HarnessError, match="no such file"):
-        read_prompts(tmp_path / "absent.txt")

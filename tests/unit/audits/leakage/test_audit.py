@@ -31,7 +31,6 @@ from harness.submit.finding_tables import redact_findings
 from tests.demo_target.classifiers import Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import NAME, demo_name_pairs
-from tests.tools.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, plain, target_configs
 from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import exact_probabilities
@@ -190,24 +189,12 @@ def short_suffixes() -> tuple[LeakageParams, Pairs, Findings]:
     return params, pairs, _context(params, pairs, TINY).run().findings("demo-tiny")
 
 
-@pytest.mark.parametrize("batches", first_is_fast([4, 0, 1]))
-def test_a_resumed_audit_has_the_same_findings(short_suffixes, batches):
-    params, pairs, whole = short_suffixes
-    killed = _context(params, pairs, TINY, batches=batches).run_until_killed()
-    assert not killed.findings("demo-tiny").figures["is_complete"]
-    assert plain(killed.resumed().run().findings("demo-tiny")) == plain(whole)
-
-
 def test_inexact_matches_of_long_suffixes_are_not_measured():
     pairs = read_pairs(load_round("demo"), [TINY], PairSize(suffix=9), limit=4, seed=3)
     findings = _context(LeakageParams(near=2), pairs, TINY).run().findings("demo-tiny")
     assert findings.figures["is_complete"] and not findings.passages
     assert not {"inexact", "matches"} & {table.name for table in findings.tables}
     assert "The n-ISP is measured for suffixes of at most 8 tokens only." in findings.sentences
-
-
-def test_findings_do_not_depend_on_the_order_of_rows(swept, findings):
-    assert plain(swept.findings_of_shuffled_rows("demo-tiny", "demo")) == plain(findings)
 
 
 def test_wrong_positions_are_counted_as_in_a_search_of_all_suffixes(tmp_path):
@@ -265,12 +252,6 @@ def test_curves_of_another_data_set_come_from_its_audit(short_suffixes, swept, f
     killed = _context(params, pairs, TINY, batches=1).run_until_killed()
     with pytest.raises(HarnessError, match=r"other has not measured all sequences\. Continue with harness resume\."):
         stored_data_set(stored(killed, "demo-tiny"))
-
-
-def test_findings_without_rows():
-    pairs = demo_name_pairs([TINY], PairSize(), limit=5, seed=0)
-    findings = _context(LeakageParams(), pairs, TINY).findings("demo-tiny")
-    assert len(findings.measures) == 0 and not findings.figures["is_complete"]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, SIZES, WEIGHTS
-from tests.demo_target.names import NAME, demo_name_pairs
+from tests.demo_target.names import NAME
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
@@ -58,14 +58,6 @@ def test_token_files_are_read_as_pairs(tmp_path):
     assert (shorter.prefixes == rows[:, 40:50]).all() and (shorter.suffixes == rows[:, 50:54]).all()
     few = _pairs(tmp_path / "pairs.npz", limit=7)
     assert len(few) == 7 and (_pairs(tmp_path / "pairs.npz", limit=7).prefixes == few.prefixes).all()
-
-
-def test_pairs_are_stored_and_read(tmp_path):
-    pairs = demo_name_pairs([TINY], PairSize(), limit=9, seed=0)
-    pairs.write(tmp_path)
-    back = Pairs.read(tmp_path)
-    assert (back.rows == pairs.rows).all() and len(back.rows) == 9
-    assert (back.prefixes == pairs.prefixes).all() and back.tokenizer == pairs.tokenizer and len(back) == 9
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".tsv"])

@@ -19,7 +19,7 @@ from harness.core.rounds import load_round
 from harness.demo import CONTROL_TEXT, REFERENCE, SIZES, WEIGHTS
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from tests.unit.audits.in_memory import InMemory, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, target_configs
 
 DEMO = Model(SIZES[0].name, SIZES[0].weights)
 OTHER = Model(REFERENCE.name, REFERENCE.weights)
@@ -143,14 +143,6 @@ def test_members_that_are_near_copies_of_each_other_show_nothing(tmp_path: Path,
 
 
 # tests/functional kills the process of such an audit.
-@pytest.mark.long
-def test_a_killed_audit_continues_to_the_same_findings(audited: InMemory, documents: Documents):
-    names = ("demo", "demo-reference")
-    for batches in (1, 3, 6):
-        killed = context(MembershipParams(reference=True), documents, DEMO, OTHER, batches=batches).run_until_killed()
-        assert not killed.findings(*names).figures["is_complete"]
-        assert plain(killed.resumed().run().findings(*names)) == plain(audited.findings(*names))
-    assert plain(audited.findings_of_shuffled_rows(*names)) == plain(audited.findings(*names))
 
 
 def test_min_k_takes_the_least_likely_tokens():

@@ -14,38 +14,9 @@ from harness.audits.sequence.comparison import (
     longest_word_run,
     mark_common_runs,
 )
-from harness.audits.sequence.dataset import cut_after
-from harness.audits.sequence.thresholds import Threshold, equal_start, overlap, trigram, verdicts
+from harness.audits.sequence.thresholds import equal_start, overlap, trigram
 from harness.audits.sequence.words import WordForm, compared_words, words_of
-from tests.unit.audits.sequence.worked_example import OVERLAP, PREFIX, S1, S2, SUFFIX, TRIGRAMS
-
-
-def judged(completion: str, suffix: str) -> list[bool | None]:
-    return [verdicts(words_of(completion), words_of(suffix))[threshold] for threshold in Threshold]
-
-
-def test_the_worked_example_has_34_words_before_a_suffix_of_18() -> None:
-    assert len(words_of(PREFIX)) == 34
-    assert cut_after(f"{PREFIX} {SUFFIX}", 34, 250) == (PREFIX, SUFFIX)
-    assert [len(words_of(text)) for text in (SUFFIX, S1, S2)] == [18, 13, 18]
-
-
-def test_the_first_completion_of_the_worked_example_passes_nothing() -> None:
-    assert judged(S1, SUFFIX) == [False, False, False, False]
-
-
-def test_the_second_completion_as_printed_passes_all_four() -> None:
-    assert judged(S2, SUFFIX) == [True, True, True, True]
-    assert words_of(S2)[:10] == words_of(SUFFIX)[:10]
-    assert words_of(S2)[10] != words_of(SUFFIX)[10]
-
-
-def test_after_35_words_the_verdicts_equal_the_papers_table() -> None:
-    cut = cut_after(f"{PREFIX} {SUFFIX}", 35, 250)
-    assert cut is not None
-    assert cut.suffix == SUFFIX.removeprefix("I ")
-    assert judged(S2.removeprefix("I "), cut.suffix) == [True, True, False, True]
-    assert judged(S1, cut.suffix) == [False, False, False, False]
+from tests.unit.audits.sequence.worked_example import OVERLAP, S1, S2, SUFFIX, TRIGRAMS
 
 
 def test_the_papers_overlap_length_of_16_changes_no_verdict() -> None:

@@ -17,7 +17,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.measures import MeasureRow
-from tests.unit.audits.in_memory import InMemory, Killed, plain
+from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 Record = dict[str, Any]
@@ -132,15 +132,16 @@ def test_each_of_several_models_has_the_statistics_that_it_has_alone(tmp_path: P
     assert (passed["model"], passed["of"]) == (["trained"] * 2 + ["other"] * 2, ["corpus", "control"] * 2)
 
 
-def test_a_resumed_audit_of_several_models_has_the_same_findings(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.jsonl", records_of({"a": 20, "b": 10}, "a"))
-    whole = audit_of(path).run()
+@pytest.mark.parametrize(("models", "left"), [(("a",), "30 paragraphs"), (("a", "b"), "30 completions")])
+def test_paragraphs_that_were_not_requested_are_counted(tmp_path: Path, models: tuple[str, ...], left: str) -> None:
+    path = write_records(tmp_path / "a.jsonl", records_of(dict.fromkeys(models, 20), "a"))
     killed = audit_of(path)
-    killed._batches = 1
+    killed._batches = len(models) - 1
     with pytest.raises(Killed):
         killed.run()
-    assert "Not measured yet: 30 completions." in killed.findings().sentences
-    assert plain(killed.resumed().run().findings()) == plain(whole.findings())
+    findings = killed.findings()
+    assert f"Not measured yet: {left}." in findings.sentences
+    assert findings.figures["paragraphs"]["pending"] == 30 and not findings.figures["is_complete"]
 
 
 @pytest.mark.parametrize(
@@ -196,4 +197,5 @@ def test_thresholds_are_judged_after_the_cut_to_the_suffix(tmp_path: Path) -> No
     assert verdicts(findings) == {"S2": [True, True, None, True]}
     assert findings.measures.get(THRESHOLDS_PASSED, side="corpus").of == 0
     tables = {table.name: table.columns for table in findings.tables}
+    assert tables["paragraphs"]["completion"] == [record["suffix"]]
     assert tables["rates"]["threshold"] == list(TITLES.values()) and tables["rates"]["judged"] == [1, 1, 0, 1]

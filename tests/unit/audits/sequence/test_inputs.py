@@ -47,15 +47,10 @@ def test_an_endless_paragraph_is_cut() -> None:
     assert second == "next"
 
 
-def test_a_cut_keeps_whitespace() -> None:
+def test_a_cut_keeps_whitespace_and_needs_a_word_after_its_prompt() -> None:
     assert cut_after(" a  b\nc\td ", 2, 10) == ("a  b", "c\td")
     assert cut_after("a b c d", 2, 1) == ("a b", "c")
-
-
-def test_a_paragraph_needs_a_word_after_its_prompt() -> None:
-    assert cut_after("a b", 2, 10) is None
-    assert cut_after("a b c", 2, 10) == ("a b", "c")
-    assert cut_after("", 1, 10) is None
+    assert cut_after("a b", 2, 10) is None and cut_after("", 1, 10) is None
 
 
 def test_cut_at_drops_words_that_may_be_incomplete() -> None:
@@ -128,19 +123,6 @@ def test_long_suffixes_are_cut(tmp_path: Path) -> None:
     assert found.counts["corpus"].shortened == 1
 
 
-def test_inputs_are_stored_and_read(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\nnonsense\n{"text": "d e f"}\n')
-    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=(2,)), seed=0)
-    folder = tmp_path / "inputs"
-    folder.mkdir()
-    inputs.write(folder)
-    found = Dataset.read(folder)
-    assert found.suffixes == ["c", "f"]
-    assert found.documents == ["a.jsonl:1", "a.jsonl:3"]
-    assert found.notes == ["Skipped a.jsonl, line 2: not valid JSON."]
-    assert found.prompt_length == 2
-
-
 def test_the_demo_round_has_unseen_text_as_its_control() -> None:
     found = read_dataset(load_round("demo"), limit=300)
     assert found.control is Control.CORPUS
@@ -200,31 +182,23 @@ def test_a_single_paragraph_has_no_partner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("name", "content", "says"),
     [
-        ("", r"contains no paragraph\. It is empty\."),
+        (".hidden", "", "It is empty"),
+        ("a.txt", "", r"contains no paragraph\. It is empty\."),
+        ("a.jsonl", '{"body": "x"}\n' * 5, r"no paragraph\. Skipped a.jsonl, line 1: no text in the field 'text'"),
         (
+            "a.txt",
             "only a few words",
             r"more than 35 words \(text between spaces\)\. Use longer paragraphs or a smaller --prompt-length\.",
         ),
     ],
 )
-def test_a_corpus_without_a_long_enough_paragraph_is_refused(tmp_path: Path, content: str, says: str) -> None:
-    (tmp_path / "a.txt").write_text(content)
+def test_a_corpus_without_a_long_enough_paragraph_is_refused(
+    tmp_path: Path, name: str, content: str, says: str
+) -> None:
+    (tmp_path / name).write_text(content)
     with pytest.raises(HarnessError, match=says):
-        read_dataset(CorpusFiles(tmp_path))
-
-
-def test_an_unreadable_corpus_is_refused_with_the_first_note(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"body": "x"}\n' * 5)
-    with pytest.raises(
-        HarnessError, match=r"contains no paragraph\. Skipped a.jsonl, line 1: no text in the field 'text'"
-    ):
-        read_dataset(CorpusFiles(tmp_path / "a.jsonl"))
-
-
-def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="It is empty"):
         read_dataset(CorpusFiles(tmp_path))
 
 

@@ -17,32 +17,10 @@ from harness.audits.sequence.remote import ServedText, complete_prompt, max_toke
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sequence.thresholds import TITLES
 from harness.core.errors import Interruption
+from harness.core.findings import Findings
 from tests.tools.completions_server import Reply, completion, completions_server
 from tests.unit.audits.in_memory import Killed
 from tests.unit.audits.sequence.served_corpus import audit_of, audited, chat_message, continued, counting_corpus
-from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
-
-
-@pytest.mark.parametrize(
-    ("prompt_length", "written", "passes"),
-    [
-        (34, S1, [False, False, False, False]),
-        (34, S2, [True, True, True, True]),
-        (35, S1, [False, False, False, False]),
-        (35, S2.removeprefix("I "), [True, True, False, True]),
-    ],
-)
-def test_the_worked_example_as_a_paragraph(
-    tmp_path: Path, prompt_length: int, written: str, passes: list[bool]
-) -> None:
-    (tmp_path / "a.txt").write_text(f"{PREFIX} {SUFFIX}\n")
-    with completions_server(lambda body, number: completion(f" {written} And then some more words here.")) as server:
-        run = audit_of(server, tmp_path / "a.txt", prompt_length=(prompt_length,))
-        run.run()
-    details = next(table for table in run.findings().tables if table.name == "paragraphs")
-    assert [details.columns[name][0] for name in ("trigram", "start_5", "start_10", "overlap")] == passes
-    assert server.prompts == [" ".join(f"{PREFIX} {SUFFIX}".split()[:prompt_length])] * 2
-    assert len(details.columns["completion"][0].split()) == 52 - prompt_length
 
 
 def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> None:
@@ -75,29 +53,23 @@ def test_a_resumed_audit_repeats_at_most_requests_in_flight(tmp_path: Path, conc
     assert resumed.findings().figures == whole.findings().figures
 
 
+def states_of(findings: Findings) -> dict[str, int]:
+    """Return the number of paragraphs in each state that occurs."""
+    return {state: number for state, number in findings.figures["paragraphs"].items() if number}
+
+
 def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(200, b"garbage") if body["prompt"].startswith(("w3x", "w5x")) else continued(body, number)
 
     server, run = audited(tmp_path, reply, 8)
     findings = run.findings()
-    assert findings.figures["paragraphs"] == {
-        "completed": 6,
-        "unanswered": 2,
-        "blocked": 0,
-        "other_model": 0,
-        "no_room": 0,
-        "pending": 0,
-    }
+    assert states_of(findings) == {"completed": 6, "unanswered": 2}
     assert findings.measures.get(PASSED, side="corpus").of == 6
     assert len(server.prompts) == 10 + REPEATED
     assert run.announced == {"complete": 8, "again": 2, "repeat": REPEATED}
-    assert any(
-        "2 paragraphs without an answer" in sentence and "sends invalid JSON" in sentence
-        for sentence in findings.sentences
-    )
-    assert run.warnings
-    assert all("sends invalid JSON" in warning for warning in run.warnings)
+    (left_out,) = (sentence for sentence in findings.sentences if "2 paragraphs without an answer" in sentence)
+    assert run.warnings and all("sends invalid JSON" in said for said in (left_out, *run.warnings))
 
 
 def test_an_answer_of_the_second_stage_counts(tmp_path: Path) -> None:
@@ -132,14 +104,7 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     server, run = audited(tmp_path, reply, 20)
     assert len(server.prompts) == 20 + REPEATED
     findings = run.findings()
-    assert findings.figures["paragraphs"] == {
-        "completed": 10,
-        "unanswered": 10,
-        "blocked": 0,
-        "other_model": 0,
-        "no_room": 0,
-        "pending": 0,
-    }
+    assert states_of(findings) == {"completed": 10, "unanswered": 10}
     assert any("it refuses the request (status 400) (10 times)" in sentence for sentence in findings.sentences)
 
 
@@ -315,14 +280,6 @@ def test_a_slow_answer_does_not_block_others(tmp_path: Path) -> None:
         run.run()
     hanging = int(server.prompts[0].split("x")[0].removeprefix("w"))
     assert run.rows("completion")["paragraph"].tolist()[-1] == hanging
-
-
-def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
-    _, run = audited(tmp_path, lambda body, number: completion(""), 4)
-    measured = run.findings().measures
-    for title in TITLES.values():
-        passed, too_short = (measured.get(measure, side="corpus", case=title) for measure in (PASSED, TOO_SHORT_SUFFIX))
-        assert (passed.value, passed.of, too_short.value) == (0.0, 4, 0)
 
 
 @pytest.mark.parametrize("has_control", [False, True])

@@ -1,6 +1,7 @@
 """Rates, tests and the answer of a sequence audit, against scipy and small cases worked out by hand."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting
+from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Setting
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.conclusion import sequence_conclusion
 from harness.audits.sequence.dataset import Dataset, ReadCounts
@@ -41,13 +42,18 @@ def dataset(is_control: list[bool], is_shared: list[bool] | None = None) -> Data
     return Dataset(texts, texts, ["d"], zeros, zeros, zeros, np.array(is_control), shared, [COUNTS], 35)
 
 
-def results(own: Measurements, permuted: Measurements) -> Results:
+def setting(
+    own: Measurements, permuted: Measurements, data: Dataset | None = None, states: Sequence[State | None] = ()
+) -> Setting:
+    """Return the results of one model, by default of paragraphs without a control that were not requested."""
     number = len(own["is_compared"])
-    return Results([None] * number, [""] * number, [""] * number, own, permuted)
+    texts = [""] * number
+    data = data or dataset([False] * number)
+    return Setting("model", data, [*states] or [None] * number, texts, texts, own, permuted)
 
 
 def measured(data: Dataset, own: Measurements, permuted: Measurements) -> MeasureTable:
-    return MeasureTable(measure_sides(Setting("model", data, results(own, permuted))))
+    return MeasureTable(measure_sides(setting(own, permuted, data)))
 
 
 def passed(table: MeasureTable, side: str) -> tuple[float, int]:
@@ -71,7 +77,7 @@ def test_the_paired_test_is_mcnemars_exact_test() -> None:
 def test_equal_verdicts_have_a_p_value_of_one() -> None:
     own = measurements([1, 0], [3, 3])
     assert measured(dataset([False] * 2), own, own).get(P_VALUE).value == 1.0
-    assert run_p_value(results(own, own)) == 1.0
+    assert run_p_value(setting(own, own)) == 1.0
 
 
 def test_the_unpaired_test_is_fishers_exact_test_without_shared_paragraphs() -> None:
@@ -83,7 +89,7 @@ def test_the_unpaired_test_is_fishers_exact_test_without_shared_paragraphs() -> 
     table = measured(data, own, nothing)
     assert table.get(P_VALUE, side="corpus, unshared").value == pytest.approx(hypergeom.sf(1, 5, 2, 3))
     assert [passed(table, side)[1] for side in ("corpus", "corpus, unshared", "control")] == [4, 3, 2]
-    assert run_p_value(results(own, nothing)) is None
+    assert run_p_value(setting(own, nothing)) is None
 
 
 @settings(max_examples=10)
@@ -92,7 +98,7 @@ def test_the_test_of_few_runs_tries_all_signs(runs: list[tuple[int, int]]) -> No
     from scipy.stats import PermutationMethod, wilcoxon
 
     own, chance = ([pair[side] for pair in runs] for side in range(2))
-    found = run_p_value(results(*(measurements([0] * len(runs), side) for side in (own, chance))))
+    found = run_p_value(setting(*(measurements([0] * len(runs), side) for side in (own, chance))))
     if own == chance:
         assert found == 1.0
     else:
@@ -106,8 +112,8 @@ def test_longer_runs_beside_the_own_suffix_have_a_small_p_value() -> None:
     chance = generator.integers(0, 4, 200).tolist()
     longer = [run + int(more) for run, more in zip(chance, generator.integers(0, 9, 200), strict=True)]
     verdicts = [0] * 200
-    assert run_p_value(results(measurements(verdicts, longer), measurements(verdicts, chance))) < 1e-9
-    assert run_p_value(results(measurements(verdicts, chance), measurements(verdicts, longer))) > 0.99
+    assert run_p_value(setting(measurements(verdicts, longer), measurements(verdicts, chance))) < 1e-9
+    assert run_p_value(setting(measurements(verdicts, chance), measurements(verdicts, longer))) > 0.99
 
 
 def test_a_side_without_verdicts_has_no_p_value() -> None:
@@ -128,9 +134,8 @@ def test_the_number_of_thresholds_is_a_distribution_over_what_all_four_judge() -
 PARAGRAPHS = 30
 
 
-def concluded(data: Dataset, found: Results) -> Conclusion:
-    setting = Setting("model", data, found)
-    return sequence_conclusion([setting], MeasureTable(measure_sides(setting)))
+def concluded(of_model: Setting) -> Conclusion:
+    return sequence_conclusion([of_model], MeasureTable(measure_sides(of_model)))
 
 
 def against_control(passed: int, passed_of_control: int, *, pending: int = 0) -> Conclusion:
@@ -146,16 +151,13 @@ def against_control(passed: int, passed_of_control: int, *, pending: int = 0) ->
         document=np.arange(2 * PARAGRAPHS),
     )
     states: list[State | None] = [State.COMPLETED] * (2 * PARAGRAPHS - pending)
-    found = replace(results(own, nothing), states=[*states, *[None] * pending])
-    return concluded(data, found)
+    return concluded(setting(own, nothing, data, [*states, *[None] * pending]))
 
 
 def against_chance(own: list[int], chance: list[int]) -> Conclusion:
     """Return the conclusion on paragraphs that are compared with each other's suffixes."""
-    data = dataset([False] * len(own))
-    found = results(measurements(own, [7] * len(own)), measurements(chance, [0] * len(own)))
-    found = replace(found, states=[State.COMPLETED] * len(own))
-    return concluded(data, found)
+    sides = (measurements(own, [7] * len(own)), measurements(chance, [0] * len(own)))
+    return concluded(setting(*sides, states=[State.COMPLETED] * len(own)))
 
 
 @pytest.mark.parametrize(("passed", "answer"), [(30, "Probably"), (9, "Possibly"), (4, "No evidence")])
@@ -234,19 +236,19 @@ def audits(draw: st.DrawFn) -> Setting:
         documents=[f"text-{place}-" for place in range(number)],
         document=np.arange(number),
     )
-    return Setting("model", data, replace(results(own, chance), states=[State.COMPLETED] * number))
+    return setting(own, chance, data, [State.COMPLETED] * number)
 
 
 # The exact test of short runs takes up to a second.
 @settings(max_examples=15)
 @given(st.lists(audits(), min_size=1, max_size=2))
-def test_no_answer_hides_texts_that_are_continued_word_for_word(settings: list[Setting]) -> None:
+def test_no_answer_hides_texts_that_are_continued_word_for_word(models: list[Setting]) -> None:
     """Whatever the answer for a model is, the texts that it continues are counted, and the longest are named."""
-    settings = [setting._replace(model=f"model {place}") for place, setting in enumerate(settings)]
-    table = MeasureTable([row for setting in settings for row in measure_sides(setting)])
-    for setting in settings:
-        evidence = sequence_conclusion([setting], table).evidence
-        own, is_corpus = setting.results.measured, ~setting.dataset.is_control
+    models = [replace(of_model, model=f"model {place}") for place, of_model in enumerate(models)]
+    table = MeasureTable([row for of_model in models for row in measure_sides(of_model)])
+    for of_model in models:
+        evidence = sequence_conclusion([of_model], table).evidence
+        own, is_corpus = of_model.own, ~of_model.dataset.is_control
         judged = np.flatnonzero(own["is_compared"] & is_corpus)
         continued = [int(at) for at in judged if own[Threshold.START_10][at] == 1 or own["run_words"][at] >= 10]
         if not len(judged):
@@ -258,7 +260,7 @@ def test_no_answer_hides_texts_that_are_continued_word_for_word(settings: list[S
         named = [int(place) for place in re.findall(r"text-(\d+)-", evidence)]
         runs = own["run_words"]
         assert named == sorted(continued, key=lambda place: -runs[place])[:5]
-        whole = sequence_conclusion(settings, table)
+        whole = sequence_conclusion(models, table)
         assert ("No evidence" not in whole.answer) or line[0] in whole.evidence
 
 
@@ -282,10 +284,8 @@ def test_a_single_paragraph_concludes_nothing() -> None:
     ],
 )
 def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: str) -> None:
-    data = dataset([False] * 3 + [True] * 2)
-    found = results(measurements([TOO_SHORT] * 5, [0] * 5), measurements([TOO_SHORT] * 5, [0] * 5))
-    found = replace(found, states=[State.COMPLETED] * 3 + [state] * 2)
-    conclusion = concluded(data, found)
+    nothing, data = measurements([TOO_SHORT] * 5, [0] * 5), dataset([False] * 3 + [True] * 2)
+    conclusion = concluded(setting(nothing, nothing, data, [State.COMPLETED] * 3 + [state] * 2))
     assert conclusion.evidence.startswith(f"no paragraph of the control was completed: 2 {why}. ")
 
 
