@@ -6,8 +6,8 @@
     print(gpu.events)
 
 It shows what code does to a GPU and not how fast it is. Its numbers are those of the CPU's kernels. A `GpuTensor`
-contains a CPU tensor. PyTorch's C++ code sees it as a tensor on a stand-in, a device of type "meta", because a CPU build
-cannot represent a CUDA tensor in a backward pass. Python code sees the device "cuda:INDEX".
+contains a CPU tensor. PyTorch's C++ code sees it as a tensor on a stand-in, a device of type "meta", because a CPU
+build cannot represent a CUDA tensor in a backward pass. Python code sees the device "cuda:INDEX".
 """
 
 from collections import Counter
@@ -135,9 +135,10 @@ class _DispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        values = _flat((args, kwargs))
-        is_on_gpu = any(isinstance(value, GpuTensor) for value in values) or _gpu_index(kwargs.get("device")) is not None
-        return _run(func, args, kwargs) if is_on_gpu else func(*args, **kwargs)
+        for value in _flat((args, kwargs)):
+            if isinstance(value, GpuTensor) or (isinstance(value, torch.device) and _gpu_index(value) is not None):
+                return _run(func, args, kwargs)
+        return func(*args, **kwargs)
 
 
 class _DeviceMode(TorchFunctionMode):
@@ -256,10 +257,8 @@ def _stand_in(index: int) -> torch.device:
     return torch.device("meta", _FIRST_STAND_IN + index)
 
 
-def _gpu_index(device: Any) -> int | None:
+def _gpu_index(device: torch.device) -> int | None:
     """Return the number of the GPU that a device or its stand-in is, None for another device."""
-    if device is None:
-        return None
     if device.type == "cuda":
         return device.index or 0
     return device.index - _FIRST_STAND_IN if device.type == "meta" and (device.index or 0) >= _FIRST_STAND_IN else None
