@@ -9,16 +9,37 @@ from harness.core.arrays import Floats, Ints, Tokens, token_dtype
 from harness.engine.tree import Paths
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchResult:
-    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
+@dataclass(frozen=True)
+class Samples:
+    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
 
     row: [rows] int64, the index of the prefix.
     suffixes: [rows, length] uint16 or uint32.
+    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
+    first: [rows] int64, the first trial that drew the suffix, counted from 0.
     token_logprobs: [rows, length] float64, natural logarithms under the unmodified model (temperature 1, no filter).
-    policy_logprob: [rows] float64, the suffix's log-probability under the policy.
+    policy_logprob: [rows] float64, the suffix's log-probability under the sampling policy.
     last_prefix_logprob: [prefixes] float64, the model's log-probability of the last prefix token given the earlier ones
     (NaN for prefixes of one token).
+    """
+
+    row: Ints
+    suffixes: Tokens
+    count: Ints
+    first: Ints
+    token_logprobs: Floats
+    policy_logprob: Floats
+    last_prefix_logprob: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
+
+    All fields are defined as in `Samples`.
     """
 
     row: Ints
@@ -29,18 +50,6 @@ class SearchResult:
 
     def __len__(self) -> int:
         return len(self.row)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Samples(SearchResult):
-    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
-
-    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
-    first: [rows] int64, the first trial that drew the suffix, counted from 0.
-    """
-
-    count: Ints
-    first: Ints
 
 
 @dataclass(frozen=True)
