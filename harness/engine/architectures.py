@@ -147,10 +147,9 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
         after = _norm(layer.post_attention_layernorm)
         if hasattr(layer, "post_feedforward_layernorm"):
             last = _norm(layer.post_feedforward_layernorm)
-            norms = {"attention_post_norm": after, "mlp_post_norm": last}
+            blocks.append(Block(block_attention, block_mlp, attention_post_norm=after, mlp_post_norm=last))
         else:
-            norms = {"attention_norm": _norm(layer.input_layernorm), "mlp_norm": after}
-        blocks.append(Block(block_attention, block_mlp, **norms))
+            blocks.append(Block(block_attention, block_mlp, _norm(layer.input_layernorm), after))
     return Parts(model.embed_tokens, blocks, _norm(model.norm), rotary=rotary)
 
 
