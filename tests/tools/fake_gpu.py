@@ -12,6 +12,7 @@ build cannot represent a CUDA tensor in a backward pass. Python code sees the de
 
 from collections import Counter
 from contextlib import ExitStack
+from functools import cache
 from types import TracebackType
 from typing import Any
 from unittest.mock import patch
@@ -159,10 +160,8 @@ class _DeviceMode(TorchFunctionMode):
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operation of `torch.ops` on a fake GPU and count it."""
-    name = func._schema.name.partition("::")[2]
-    if name not in _ONE_KERNEL and torch._C._dispatch_has_kernel_for_dispatch_key(
-        func.name(), "CompositeImplicitAutograd"
-    ):
+    name, is_composite, is_view = _description(func)
+    if is_composite:
         with _DispatchMode():
             found = func.decompose(*args, **kwargs)
         if found is not NotImplemented:
@@ -178,8 +177,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         index = _gpu_index(kwargs["device"])
         kwargs = {**kwargs, "device": torch.device("cpu")}
     if name == "_to_copy":
-        # Without a copy of its own, memory would be shared as it never is between two devices.
-        found = _wrapped(func(_on_host(args[0]), **kwargs).clone(), index)
+        found = _wrapped(func(_on_host(args[0]), **kwargs), index)
         _count_copy(func, args[0], found)
         return found
     _require_one_device(func, name, tensors)
@@ -188,7 +186,6 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return _wrapped(_flash_attention(*_on_host(args), **_on_host(kwargs)), index)
     if _waits(func, args):
         _count("wait", func)
-    is_view = any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns)
     if not is_view and not name.startswith(_NO_KERNEL):
         _count("kernel", func)
     if str(func) == "aten.mm.dtype":
@@ -201,6 +198,15 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     # The results of an operation that writes to its arguments are these arguments.
     written = {id(tensor.host): tensor for tensor in tensors if isinstance(tensor, GpuTensor)}
     return written[id(found)] if id(found) in written else _wrapped(found, index)
+
+
+@cache
+def _description(func: Any) -> tuple[str, bool, bool]:
+    """Return the name of an operation, whether it consists of other operations, and whether it returns a view."""
+    name = func._schema.name.partition("::")[2]
+    is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    is_view = any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns)
+    return name, is_composite and name not in _ONE_KERNEL, is_view
 
 
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> tuple[Tensor, Tensor]:
