@@ -64,9 +64,6 @@ class Ethicist(Attack[EthicistParams]):
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
         train = context.train.drawn(params.examples, context.seed)
-        context.target.require(
-            prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
-        )
         used, held_out = self.divide(train)
         plan = self.plan(len(used))
         context.announce("without a prompt")

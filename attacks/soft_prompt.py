@@ -45,9 +45,6 @@ class SoftPrompt(Attack[SoftPromptParams]):
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
         train = context.train.drawn(params.examples, context.seed)
-        context.target.require(
-            prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
-        )
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
         context.announce("without a prompt")
         announce_training(context, train, plan)

@@ -139,14 +139,13 @@ class FeaturedCandidates:
 
     def as_array(self) -> Floats:
         """Return one array that `context.keep` can store."""
-        width = np.full(len(self.ids), self.suffixes.shape[1])
-        return np.column_stack([width, self.ids, self.likelihood, self.suffixes, self.features]).astype(np.float64)
+        return np.column_stack([self.ids, self.likelihood, self.suffixes, self.features])
 
     @classmethod
-    def of_array(cls, table: Floats) -> "FeaturedCandidates":
-        """Return the candidates of an array from `as_array`."""
-        end = 3 + int(table[0, 0])
-        return cls(table[:, 1].astype(np.int64), table[:, 3:end].astype(np.int64), table[:, 2], table[:, end:])
+    def of_array(cls, table: Floats, length: int) -> "FeaturedCandidates":
+        """Return the candidates of an array from `as_array`. length: that of their suffixes."""
+        suffixes, features = table[:, 2 : 2 + length], table[:, 2 + length :]
+        return cls(table[:, 0].astype(np.int64), suffixes.astype(np.int64), table[:, 1], features)
 
 
 def find_candidates(
@@ -176,7 +175,7 @@ def kept_candidates(context: Context, stage: str, examples: int) -> Iterator[Fea
     """Yield the candidates of all batches of a stage, in the order of their examples."""
     for first in range(examples):
         if (table := context.kept(f"{stage} {first}")) is not None and len(table):
-            yield FeaturedCandidates.of_array(table)
+            yield FeaturedCandidates.of_array(table, context.suffix_length)
 
 
 def trained_ranker(

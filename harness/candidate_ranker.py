@@ -199,19 +199,22 @@ def candidate_features(
 
 
 def lead(row: Ints, value: Floats) -> Floats:
-    """Return how much each value [rows] exceeds the highest of its rivals, [rows]; 0 without a rival.
+    """Return how much each value [rows] exceeds the highest of its rivals, [rows]; 0 without a rival."""
+    difference: Floats = value - value[best_rivals(row, value)]
+    return difference
 
-    row: [rows], sorted.
+
+def best_rivals(row: Ints, value: Floats) -> Ints:
+    """Return the place of each candidate's rival with the highest value, [rows]; its own without a rival.
+
+    row, value: [rows].
     """
     order = np.lexsort((-value, row))
     _, first, size = np.unique(row[order], return_index=True, return_counts=True)
-    ahead = np.repeat(value[order[first]], size)
-    behind = np.repeat(value[order[np.minimum(first + 1, len(row) - 1)]], size)
-    is_first = np.zeros(len(row), np.bool_)
-    is_first[first] = True
-    result = np.empty(len(row))
-    result[order] = value[order] - np.where(is_first, behind, ahead)
-    result[order[np.repeat(size == 1, size)]] = 0
+    rival = np.repeat(order[first], size)
+    rival[first] = order[first + (size > 1)]
+    result = np.empty(len(row), np.int64)
+    result[order] = rival
     return result
 
 
@@ -228,13 +231,8 @@ def first_fork(row: Ints, suffixes: Tokens, value: Floats) -> Floats:
 
     It is the length of the suffix without a rival.
     """
-    order = np.lexsort((-value, row))
-    _, first, size = np.unique(row[order], return_index=True, return_counts=True)
-    rival = np.repeat(order[first], size)
-    rival[first] = order[np.minimum(first + (size > 1), len(row) - 1)]
-    is_different = suffixes[order] != suffixes[rival]
-    fork = np.empty(len(row))
-    fork[order] = np.where(is_different.any(axis=1), is_different.argmax(axis=1), suffixes.shape[1])
+    is_different = suffixes != suffixes[best_rivals(row, value)]
+    fork: Floats = np.where(is_different.any(axis=1), is_different.argmax(axis=1), suffixes.shape[1]).astype(np.float64)
     return fork
 
 

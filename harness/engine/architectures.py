@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
 from harness.engine.kernels import Product, rms_norm
@@ -39,33 +40,29 @@ def own_decoder(model: PreTrainedModel, pieces: Sequence[Piece] = (), *, is_pack
 def _gpt_neo(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
-        attention, mlp = block.attn.attention, block.mlp
-        block_attention = Attention(
-            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
-            _linear(make, attention.out_proj),
-            heads=attention.num_heads,
-            key_value_heads=attention.num_heads,
-            scale=1.0,
-            window=attention.config.window_size if attention.attention_type == "local" else None,
+        attention = block.attn.attention
+        window = attention.config.window_size if attention.attention_type == "local" else None
+        block_attention = _attention(
+            make, attention, attention.out_proj, heads=attention.num_heads, scale=1.0, window=window
         )
-        up = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
-        blocks.append(Block(block_attention, Mlp(up, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        mlp = _mlp(make, block.mlp.c_fc, block.mlp.c_proj, attention.config.activation_function)
+        blocks.append(Block(block_attention, mlp, block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
 def _gpt2(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
-        attention, mlp = block.attn, block.mlp
+        attention = block.attn
         block_attention = Attention(
-            _transpose(make, attention.c_attn),
-            _transpose(make, attention.c_proj),
+            _linear(make, attention.c_attn),
+            _linear(make, attention.c_proj),
             heads=attention.num_heads,
             key_value_heads=attention.num_heads,
             scale=attention.scaling,
         )
-        up = _transpose(make, mlp.c_fc, activation=model.config.activation_function)
-        blocks.append(Block(block_attention, Mlp(up, _transpose(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        mlp = _mlp(make, block.mlp.c_fc, block.mlp.c_proj, model.config.activation_function)
+        blocks.append(Block(block_attention, mlp, block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
@@ -76,16 +73,11 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.layers:
         attention = block.self_attn
-        block_attention = Attention(
-            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
-            _linear(make, attention.out_proj),
-            heads=attention.num_heads,
-            key_value_heads=attention.num_heads,
-            scale=attention.scaling,
+        block_attention = _attention(
+            make, attention, attention.out_proj, heads=attention.num_heads, scale=attention.scaling
         )
-        up = _linear(make, block.fc1, activation=config.activation_function)
-        norms = (block.self_attn_layer_norm, block.final_layer_norm)
-        blocks.append(Block(block_attention, Mlp(up, _linear(make, block.fc2)), *norms))
+        mlp = _mlp(make, block.fc1, block.fc2, config.activation_function)
+        blocks.append(Block(block_attention, mlp, block.self_attn_layer_norm, block.final_layer_norm))
     positions = model.embed_positions.weight[model.embed_positions.offset :]
     return Parts(model.embed_tokens, blocks, model.final_layer_norm, position_embeddings=positions)
 
@@ -93,17 +85,16 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
 def _gpt_j(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
-        attention, mlp = block.attn, block.mlp
-        block_attention = Attention(
-            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
-            _linear(make, attention.out_proj),
+        attention = block.attn
+        block_attention = _attention(
+            make,
+            attention,
+            attention.out_proj,
             heads=attention.num_attention_heads,
-            key_value_heads=attention.num_attention_heads,
             scale=attention.head_dim**-0.5,
         )
-        up = _linear(make, mlp.fc_in, activation=model.config.activation_function)
-        block_mlp = Mlp(up, _linear(make, mlp.fc_out))
-        blocks.append(Block(block_attention, block_mlp, block.ln_1, block.ln_1, is_parallel=True))
+        mlp = _mlp(make, block.mlp.fc_in, block.mlp.fc_out, model.config.activation_function)
+        blocks.append(Block(block_attention, mlp, block.ln_1, block.ln_1, is_parallel=True))
 
     def rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
         sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
@@ -116,7 +107,7 @@ def _gpt_j(model: Any, make: MakeProduct) -> Parts:
 def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
     config, rotary, blocks = model.config, _rotary(model), []
     for layer in model.layers:
-        attention, mlp = layer.attention, layer.mlp
+        attention = layer.attention
         block_attention = Attention(
             _linear(make, attention.query_key_value),
             _linear(make, attention.dense),
@@ -125,10 +116,9 @@ def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
             scale=attention.scaling,
             is_by_head=True,
         )
-        up = _linear(make, mlp.dense_h_to_4h, activation=config.hidden_act)
+        mlp = _mlp(make, layer.mlp.dense_h_to_4h, layer.mlp.dense_4h_to_h, config.hidden_act)
         norms = (layer.input_layernorm, layer.post_attention_layernorm)
-        block_mlp = Mlp(up, _linear(make, mlp.dense_4h_to_h))
-        blocks.append(Block(block_attention, block_mlp, *norms, is_parallel=layer.use_parallel_residual))
+        blocks.append(Block(block_attention, mlp, *norms, is_parallel=layer.use_parallel_residual))
     return Parts(model.embed_in, blocks, model.final_layer_norm, rotary=rotary)
 
 
@@ -140,9 +130,10 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
         width = attention.head_dim
         # Mistral has one window for all layers, Qwen one for some.
         of_all = config.sliding_window if config.model_type == "mistral" else None
-        block_attention = Attention(
-            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
-            _linear(make, attention.o_proj),
+        block_attention = _attention(
+            make,
+            attention,
+            attention.o_proj,
             heads=config.num_attention_heads,
             key_value_heads=config.num_key_value_heads,
             scale=attention.scaling,
@@ -153,15 +144,12 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
         )
         gate = _linear(make, mlp.gate_proj, activation=config.hidden_act)
         block_mlp = Mlp(_linear(make, mlp.up_proj), _linear(make, mlp.down_proj), gate=gate)
-        after, last = layer.post_attention_layernorm, getattr(layer, "post_feedforward_layernorm", None)
-        if last is None:
-            blocks.append(Block(block_attention, block_mlp, _norm(layer.input_layernorm), _norm(after)))
+        after = _norm(layer.post_attention_layernorm)
+        if hasattr(layer, "post_feedforward_layernorm"):
+            last = _norm(layer.post_feedforward_layernorm)
+            blocks.append(Block(block_attention, block_mlp, attention_post_norm=after, mlp_post_norm=last))
         else:
-            blocks.append(
-                Block(
-                    block_attention, block_mlp, None, None, attention_post_norm=_norm(after), mlp_post_norm=_norm(last)
-                )
-            )
+            blocks.append(Block(block_attention, block_mlp, _norm(layer.input_layernorm), after))
     return Parts(model.embed_tokens, blocks, _norm(model.norm), rotary=rotary)
 
 
@@ -180,13 +168,20 @@ _READERS: dict[str, Callable[[Any, MakeProduct], Parts]] = {
 }
 
 
-def _linear(make: MakeProduct, linear: nn.Linear, activation: str = "") -> Product:
-    return make(linear.weight, linear.bias, activation=activation)
+def _attention(make: MakeProduct, attention: Any, output: nn.Linear, *, heads: int, **others: Any) -> Attention:
+    """Return the attention of a block that has a layer each for query, key and value."""
+    qkv = _join(make, attention.q_proj, attention.k_proj, attention.v_proj)
+    return Attention(qkv, _linear(make, output), heads=heads, **{"key_value_heads": heads, **others})
 
 
-def _transpose(make: MakeProduct, linear: Any, activation: str = "") -> Product:
-    """Return the product of GPT-2's layers, whose weights are [inputs, outputs]."""
-    return make(linear.weight.T, linear.bias, activation=activation)
+def _mlp(make: MakeProduct, up: Any, down: Any, activation: str) -> Mlp:
+    return Mlp(_linear(make, up, activation), _linear(make, down))
+
+
+def _linear(make: MakeProduct, linear: Any, activation: str = "") -> Product:
+    """Return the product of a layer, whose weights are [outputs, inputs], or the other way round in GPT-2."""
+    weight = linear.weight.T if isinstance(linear, Conv1D) else linear.weight
+    return make(weight, linear.bias, activation=activation)
 
 
 def _join(make: MakeProduct, *linears: nn.Linear) -> Product:

@@ -96,8 +96,8 @@ class Block:
 
     attention: Attention
     mlp: Mlp
-    attention_norm: Function | None
-    mlp_norm: Function | None
+    attention_norm: Function | None = None
+    mlp_norm: Function | None = None
     attention_post_norm: Function | None = None
     mlp_post_norm: Function | None = None
     is_parallel: bool = False

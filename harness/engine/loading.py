@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -111,7 +111,7 @@ def load_target(
     devices = [_torch_device(name) for name in shards or (device,)]
     model = _load_on_cpu(path, AutoModelForCausalLM, "a causal language model", devices[0], dtype, threads)
     place = ", ".join(dict.fromkeys(map(str, devices)))
-    with _loading_errors(path, place):
+    with _loading_errors(path, place, f"the model cannot be run on {place}"):
         pieces = split_model(model, devices)
         return Target(
             model,
@@ -136,7 +136,7 @@ def load_model(
     """
     where = _torch_device(device)
     model = _load_on_cpu(path, architecture, role, where, dtype, threads)
-    with _loading_errors(path, str(where)):
+    with _loading_errors(path, str(where), f"the model cannot be run on {where}"):
         model.to(where)  # type: ignore[arg-type]
     return model
 
@@ -160,36 +160,33 @@ def _load_on_cpu(
 
 
 @contextlib.contextmanager
-def _loading_errors(path: Path, place: str) -> Iterator[None]:
-    """Turn the errors of devices, named by `place`, into a HarnessError that names the model."""
+def _loading_errors(path: Path, place: str, problem: str) -> Iterator[None]:
+    """Turn errors into a HarnessError that names the model: out of memory on `place`, or else `problem`."""
     try:
         yield
     except HarnessError:
         raise
     except Exception as error:
-        # The code of hundreds of architectures may raise anything. The user reads one sentence; --debug shows the rest.
+        # A broken folder, and the code of hundreds of architectures, may raise anything. The user reads one sentence;
+        # --debug shows the rest.
         if is_out_of_memory(error):
-            raise _out_of_memory_error(path, place) from None
-        raise HarnessError(f"the model cannot be run on {place}: {path} ({one_line(error)}).") from error
+            raise HarnessError(
+                f"out of memory on {place} while loading: {path}. Free memory or use a smaller --dtype."
+            ) from None
+        raise HarnessError(f"{problem}: {path} ({shorten(' '.join(str(error).split()), 160)}).") from error
 
 
 def _checked_first_token(path: Path, model: PreTrainedModel) -> int | None:
     """Return the first token of the folder's tokenizer. Raises HarnessError if the model has no such token."""
     token = first_token(path)
-    embeddings = _embedding_count(model)
+    # Wherever the configuration says how many there are.
+    embeddings = len(cast("torch.Tensor", model.get_input_embeddings().weight))
     if token is not None and token >= embeddings:
         raise HarnessError(
             f"the tokenizer begins every text with token {token}, and the model has {embeddings}: {path}. "
             "Download the folder again."
         )
     return token
-
-
-def _embedding_count(model: PreTrainedModel) -> int:
-    """Return the number of tokens that a model has embeddings of, wherever its configuration says so."""
-    weight = model.get_input_embeddings().weight
-    assert isinstance(weight, torch.Tensor)
-    return len(weight)
 
 
 def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
@@ -199,15 +196,6 @@ def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> Ha
     return HarnessError(
         f"the weights {name} contain infinity in {dtype}: {path}. The files are damaged or need a wider --dtype."
     )
-
-
-def one_line(error: Exception) -> str:
-    """Return the message of a library's error in one short line."""
-    return shorten(" ".join(str(error).split()), 160)
-
-
-def _out_of_memory_error(path: Path, place: str) -> HarnessError:
-    return HarnessError(f"out of memory on {place} while loading: {path}. Free memory or use a smaller --dtype.")
 
 
 def _torch_device(name: str) -> torch.device:
@@ -263,9 +251,8 @@ def _stored_dtype(path: Path) -> str:
 def _read_model(path: Path, dtype: torch.dtype, architecture: Any, role: str) -> PreTrainedModel:
     weight_files(path)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    loaded: Any
-    try:
-        loaded = architecture.from_pretrained(
+    with _loading_errors(path, "cpu", f"the folder cannot be loaded as {role}"):
+        model, report = architecture.from_pretrained(
             path,
             dtype=dtype,
             use_safetensors=True,
@@ -273,12 +260,6 @@ def _read_model(path: Path, dtype: torch.dtype, architecture: Any, role: str) ->
             local_files_only=True,
             output_loading_info=True,
         )
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise _out_of_memory_error(path, "cpu") from error
-        # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
-        raise HarnessError(f"the folder cannot be loaded as {role}: {path} ({one_line(error)}).") from error
-    model, report = loaded
     kind, unused = type(model).__name__, report["unexpected_keys"]
     if missing := report["missing_keys"]:
         raise missing_weights_error(path, kind, missing, unused)

@@ -39,7 +39,12 @@ class PromptPlan:
 
 
 def announce_training(context: Context, train: Training, plan: PromptPlan) -> None:
-    """Announce the epochs of `trained_prompt`, so that progress and ETA include them from the start."""
+    """Announce the epochs of `trained_prompt`, so that progress and ETA include them from the start.
+
+    Raises HarnessError if the target's context is too short for the prompt before the round's prefixes and suffixes.
+    """
+    lengths = {"prefix_length": context.prefixes.shape[1], "suffix_length": context.suffix_length}
+    context.target.require(**lengths, further=plan.tokens)
     for epoch in range(plan.epochs):
         length = plan.tokens + train.prefixes.shape[1] + train.suffixes.shape[1]
         context.announce(_stage(epoch), over=train, weight=length / _TOKENS_PER_SUFFIX)

@@ -1,6 +1,7 @@
 """The results of a target's methods, as NumPy arrays on the host."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,17 +83,8 @@ def samples_from_paths(paths: Paths, distinct_of_prefix: Ints, repeats: int, voc
     count = np.bincount(same.reshape(-1), paths.count).astype(np.int64) * repeats
     first = np.full(len(rows), np.iinfo(np.int64).max)
     np.minimum.at(first, same.reshape(-1), paths.first)
-    row, order = _rows_of_prefixes(rows[:, 0], len(paths.last_prefix_logprob), distinct_of_prefix)
-    path = path[order]
-    return Samples(
-        row=row,
-        suffixes=paths.suffixes[path].astype(token_dtype(vocabulary)),
-        count=count[order],
-        first=first[order],
-        token_logprobs=paths.token_logprobs[path],
-        policy_logprob=paths.policy_logprob[path],
-        last_prefix_logprob=paths.last_prefix_logprob[distinct_of_prefix],
-    )
+    columns, order = _columns(paths, rows[:, 0], path, distinct_of_prefix, vocabulary)
+    return Samples(**columns, count=count[order], first=first[order])
 
 
 def search_result_from_paths(paths: Paths, distinct_of_prefix: Ints, vocabulary: int) -> SearchResult:
@@ -101,23 +93,26 @@ def search_result_from_paths(paths: Paths, distinct_of_prefix: Ints, vocabulary:
     distinct_of_prefix: [prefixes] int64, the distinct prefix that each requested prefix equals.
     """
     by_likelihood = np.lexsort((*paths.suffixes.T[::-1], -paths.policy_logprob, paths.prefix))
-    row, order = _rows_of_prefixes(paths.prefix[by_likelihood], len(paths.last_prefix_logprob), distinct_of_prefix)
-    path = by_likelihood[order]
-    return SearchResult(
-        row=row,
-        suffixes=paths.suffixes[path].astype(token_dtype(vocabulary)),
-        token_logprobs=paths.token_logprobs[path],
-        policy_logprob=paths.policy_logprob[path],
-        last_prefix_logprob=paths.last_prefix_logprob[distinct_of_prefix],
-    )
+    columns, _ = _columns(paths, paths.prefix[by_likelihood], by_likelihood, distinct_of_prefix, vocabulary)
+    return SearchResult(**columns)
 
 
-def _rows_of_prefixes(owner: Ints, owners: int, requested: Ints) -> tuple[Ints, Ints]:
-    """Return the index into `requested` [rows] and the index into `owner` [rows] of each result row.
+def _columns(
+    paths: Paths, owner: Ints, path: Ints, distinct_of_prefix: Ints, vocabulary: int
+) -> tuple[dict[str, Any], Ints]:
+    """Return the columns of a result for each requested prefix, and the index into `owner` [rows] of each row.
 
-    owner: sorted ids of distinct prefixes, below `owners`.
+    owner: sorted ids of the distinct prefixes whose suffixes are the paths number `path` [rows].
     """
-    starts = np.searchsorted(owner, np.arange(owners + 1))
-    blocks = [np.arange(starts[number], starts[number + 1]) for number in requested]
-    row = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
-    return row, np.concatenate([np.empty(0, np.int64), *blocks])
+    starts = np.searchsorted(owner, np.arange(len(paths.last_prefix_logprob) + 1))
+    blocks = [np.arange(starts[number], starts[number + 1]) for number in distinct_of_prefix]
+    order = np.concatenate([np.empty(0, np.int64), *blocks])
+    path = path[order]
+    columns = {
+        "row": np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
+        "suffixes": paths.suffixes[path].astype(token_dtype(vocabulary)),
+        "token_logprobs": paths.token_logprobs[path],
+        "policy_logprob": paths.policy_logprob[path],
+        "last_prefix_logprob": paths.last_prefix_logprob[distinct_of_prefix],
+    }
+    return columns, order

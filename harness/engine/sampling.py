@@ -25,7 +25,6 @@ from harness.engine.tree import (
     begin_branches,
     beginning_borders,
     concatenate_paths,
-    ignore_step,
     prefix_keys,
     prefixes_at_once,
     split_range,
@@ -43,13 +42,13 @@ _SPARED = 0.75
 def sample_paths(
     predictor: Predictor,
     prefixes: Tokens,
-    policy: Policy,
     *,
+    policy: Policy,
     draws: int,
     seed: int,
     length: int,
     rows_at_once: int,
-    on_step: OnStep = ignore_step,
+    on_step: OnStep,
 ) -> Paths:
     """Draw `draws` suffixes of `length` tokens for each of the distinct `prefixes` [prefixes, any], at least one.
 

@@ -22,7 +22,6 @@ from harness.engine.tree import (
     assign_rows,
     begin_branches,
     concatenate_paths,
-    ignore_step,
     prefix_groups,
     step_name,
     to_device,
@@ -48,12 +47,12 @@ class Bounds:
 def search_paths(
     predictor: Predictor,
     prefixes: Tokens,
+    *,
     policy: Policy,
     bounds: Bounds,
-    *,
     length: int,
     rows_at_once: int,
-    on_step: OnStep = ignore_step,
+    on_step: OnStep,
 ) -> Paths:
     """Return the likeliest suffixes of `length` tokens under `policy` after each of `prefixes` [prefixes, any].
 

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -221,20 +222,8 @@ class Target:
             raise HarnessError(f"sample() needs trials and length of at least 1, not {trials} and {length}.")
         # Greedy decoding is deterministic, so one draw stands for all trials.
         draws = 1 if policy.top_k == 1 else trials
-
-        def paths(distinct: Tokens, rows_at_once: int) -> Paths:
-            return sample_paths(
-                self.predictor,
-                distinct,
-                policy,
-                draws=draws,
-                seed=seed,
-                length=length,
-                rows_at_once=rows_at_once,
-                on_step=self.report_step,
-            )
-
-        drawn, distinct_of_prefix = self._find_paths(prefixes, length, paths)
+        find = partial(sample_paths, policy=policy, draws=draws, seed=seed)
+        drawn, distinct_of_prefix = self._find_paths(find, prefixes, length)
         return samples_from_paths(drawn, distinct_of_prefix, trials // draws, self.vocabulary)
 
     def search(
@@ -263,20 +252,9 @@ class Target:
                 "and least in (0, 1]."
             )
         bounds = Bounds(width, -math.inf if least is None else math.log(least) - _ROUNDING * length)
-
-        def paths(distinct: Tokens, rows_at_once: int) -> Paths:
-            return search_paths(
-                self.predictor,
-                distinct,
-                policy,
-                bounds,
-                length=length,
-                rows_at_once=rows_at_once,
-                on_step=self.report_step,
-            )
-
+        find = partial(search_paths, policy=policy, bounds=bounds)
         purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
-        likely, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
+        likely, distinct_of_prefix = self._find_paths(find, prefixes, length, minimum=width or 1, purpose=purpose)
         return search_result_from_paths(likely, distinct_of_prefix, self.vocabulary)
 
     def walk(
@@ -375,14 +353,18 @@ class Target:
             raise HarnessError(f"{role} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
 
     def _find_paths(
-        self, prefixes: Tokens, length: int, paths: Callable[[Tokens, int], Paths], **limits: Any
+        self, find: Callable[..., Paths], prefixes: Tokens, length: int, **limits: Any
     ) -> tuple[Paths, Ints]:
-        """Return the paths of the distinct prefixes, and the distinct prefix that each of `prefixes` equals."""
+        """Return what `find` finds for the distinct prefixes, and the distinct prefix that each of `prefixes` equals.
+
+        find: `sample_paths` or `search_paths`, with the arguments that they do not share.
+        """
         self._require_views(prefixes.shape[1], length)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
         result = Paths.empty(length)
         if len(prefixes):
-            result = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
+            find = partial(find, self.predictor, distinct, length=length, on_step=self.report_step)
+            result = self.run_within_memory(lambda rows_at_once: find(rows_at_once=rows_at_once), **limits)
         self.evaluations += result.evaluations * len(self._views)
         require_finite(result.token_logprobs, self.dtype)
         return result, distinct_of_prefix.reshape(-1)

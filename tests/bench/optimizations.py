@@ -80,11 +80,12 @@ def _sample_one_row_per_draw(target: Target, prefixes: Tokens) -> object:
         return sample_paths(
             target.predictor,
             repeated,
-            _POLICY,
+            policy=_POLICY,
             draws=1,
             seed=0,
             length=target.suffix_length,
             rows_at_once=target.rows_at_once,
+            on_step=target.report_step,
         )
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from tests.tools.fake_gpu.gpu import FakeGpu
+from tests.tools.fake_gpu import FakeGpu
 
 DEVICES = ("cpu", "gpu")
 

@@ -33,16 +33,18 @@ from harness.rankers import (
 LOGPROBS = np.array([[-1.0, -2.0, -3.0], [-0.5, -0.5, -0.5]])
 
 
-def test_mean_loss_is_minus_the_mean_over_the_suffix():
-    assert mean_loss(LOGPROBS).tolist() == [-2.0, -0.5]
-
-
-def test_the_official_window_begins_one_token_early():
-    assert official_loss(LOGPROBS, np.array([-6.0, 0.0])).tolist() == [-3.0, pytest.approx(-1 / 3)]
-
-
-def test_cumulative_is_the_log_of_the_product():
-    assert np.allclose(np.exp(cumulative(LOGPROBS)), np.exp(LOGPROBS).prod(axis=1))
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        (mean_loss(LOGPROBS), [-2.0, -0.5]),
+        (official_loss(LOGPROBS, np.array([-6.0, 0.0])), [-3.0, -1 / 3]),  # the window begins one token early
+        (cumulative(LOGPROBS), np.log(np.exp(LOGPROBS).prod(axis=1)).tolist()),
+        (least_token(LOGPROBS), [-3.0, -0.5]),
+    ],
+    ids=["mean_loss", "official_loss", "cumulative", "least_token"],
+)
+def test_a_score_is_a_mean_a_sum_or_a_minimum_of_log_probabilities(scores, expected):
+    assert scores.tolist() == pytest.approx(expected)
 
 
 def test_zlib_multiplies_the_loss_by_the_compressed_length_of_the_ids():
@@ -85,10 +87,6 @@ def test_loss_per_byte_divides_by_the_compressed_length_of_the_text():
     lengths = [len(zlib.compress(text.encode("utf-8"))) for text in texts]
     assert lengths[0] < lengths[1]
     assert np.allclose(loss_per_byte(LOGPROBS, texts), [-2.0 / lengths[0], -0.5 / lengths[1]])
-
-
-def test_the_least_token_is_the_score():
-    assert least_token(LOGPROBS).tolist() == [-3.0, -0.5]
 
 
 def test_greedy_share_counts_likeliest_tokens_and_breaks_ties_by_loss():

@@ -1,5 +1,7 @@
 """The tokens that each attack chooses, compared with a slow implementation that uses the model's logits."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -34,9 +36,12 @@ def context(neo, prefixes):
     return SmallContext(neo, prefixes[:5], LENGTH)
 
 
-def _by_example(guesses) -> np.ndarray:
+def _steps(context, guesses) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield each token that an attack chose for one of five examples, after the tokens before it."""
     assert sorted(guesses.ids.tolist()) == list(range(5))
-    return guesses.suffixes[np.argsort(guesses.ids)]
+    for example, suffix in zip(guesses.ids, guesses.suffixes, strict=True):
+        for position, token in enumerate(suffix):
+            yield np.concatenate([context.prefixes[example], suffix[:position]]), token
 
 
 def test_greedy_ranks_by_the_mean_log_probability(neo, context):
@@ -73,25 +78,18 @@ def test_the_baseline_ranks_by_the_loss_of_its_window(neo, context, loss_slice, 
 
 
 def test_windows_vote_with_five_points_for_the_likeliest_token(neo, context):
-    found = _by_example(run("window", context, windows=3, stride=2))
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
-        for position, token in enumerate(suffix):
-            sequence = np.concatenate([prefix, suffix[:position]])
-            windows = np.stack([_logprobs(neo, sequence[start:])[-1] for start in (0, 2, 4)])
-            points = np.zeros(61)
-            for window in windows:
-                points[np.argsort(-window)[:5]] += [5, 4, 3, 2, 1]
-            best = np.flatnonzero(points == points.max())
-            assert token == best[np.argmax(windows.mean(axis=0)[best])]
+    for sequence, token in _steps(context, run("window", context, windows=3, stride=2)):
+        windows = np.stack([_logprobs(neo, sequence[start:])[-1] for start in (0, 2, 4)])
+        points = np.zeros(61)
+        for window in windows:
+            points[np.argsort(-window)[:5]] += [5, 4, 3, 2, 1]
+        best = np.flatnonzero(points == points.max())
+        assert token == best[np.argmax(windows.mean(axis=0)[best])]
 
 
 def test_windows_average_weighted_log_probabilities(neo, context):
-    found = _by_example(run("window", context, windows=3, combine="logits", decay=0.5))
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
-        for position, token in enumerate(suffix):
-            sequence = np.concatenate([prefix, suffix[:position]])
-            mean = sum(0.5**start * _logprobs(neo, sequence[start:])[-1] for start in range(3))
-            assert token == np.argmax(mean)
+    for sequence, token in _steps(context, run("window", context, windows=3, combine="logits", decay=0.5)):
+        assert token == np.argmax(sum(0.5**start * _logprobs(neo, sequence[start:])[-1] for start in range(3)))
 
 
 def test_windows_that_leave_fewer_than_two_tokens_are_refused(context):
@@ -100,55 +98,44 @@ def test_windows_that_leave_fewer_than_two_tokens_are_refused(context):
 
 
 def test_shifted_positions_are_averaged(neo, context):
-    found = _by_example(run("position_shift", context, shifts=3, step=5))
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
-        for position, token in enumerate(suffix):
-            sequence = np.concatenate([prefix, suffix[:position]])
-            assert token == np.argmax(sum(_logprobs(neo, sequence, shift)[-1] for shift in (0, 5, 10)))
+    for sequence, token in _steps(context, run("position_shift", context, shifts=3, step=5)):
+        assert token == np.argmax(sum(_logprobs(neo, sequence, shift)[-1] for shift in (0, 5, 10)))
 
 
 def test_choose_uses_the_likeliest_shift_of_each_prefix(neo, context):
-    found = _by_example(run("position_shift", context, shifts=3, step=5, combine="choose"))
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
+    for sequence, token in _steps(context, run("position_shift", context, shifts=3, step=5, combine="choose")):
+        prefix = sequence[:12]
         likelihood = [_logprobs(neo, prefix, shift)[np.arange(11), prefix[1:]].sum() for shift in (0, 5, 10)]
-        shift = 5 * int(np.argmax(likelihood))
-        for position, token in enumerate(suffix):
-            assert token == np.argmax(_logprobs(neo, np.concatenate([prefix, suffix[:position]]), shift)[-1])
+        assert token == np.argmax(_logprobs(neo, sequence, 5 * int(np.argmax(likelihood)))[-1])
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 2.0])
 def test_lookahead_adds_the_best_successor(neo, context, weight):
-    found = _by_example(run("lookahead", context, candidates=3, weight=weight))
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
-        for position, token in enumerate(suffix):
-            sequence = np.concatenate([prefix, suffix[:position]])
-            own = _logprobs(neo, sequence)[-1]
-            candidates = np.argsort(-own)[:3]
-            ahead = [_logprobs(neo, np.append(sequence, each))[-1].max() for each in candidates]
-            last = position == LENGTH - 1
-            assert token == candidates[np.argmax(own[candidates] + (0 if last else weight) * np.array(ahead))]
+    for sequence, token in _steps(context, run("lookahead", context, candidates=3, weight=weight)):
+        own = _logprobs(neo, sequence)[-1]
+        candidates = np.argsort(-own)[:3]
+        ahead = [_logprobs(neo, np.append(sequence, each))[-1].max() for each in candidates]
+        is_last = len(sequence) == 12 + LENGTH - 1
+        assert token == candidates[np.argmax(own[candidates] + (0 if is_last else weight) * np.array(ahead))]
 
 
 def test_contrastive_search_penalises_similar_states(neo, context):
-    found = _by_example(run("contrastive", context, top_k=4, penalty=0.6))
     is_greedy = []
-    for prefix, suffix in zip(context.prefixes, found, strict=True):
-        for position, token in enumerate(suffix):
-            sequence = np.concatenate([prefix, suffix[:position]])
-            own = _logprobs(neo, sequence)[-1]
-            candidates = np.argsort(-own)[:4]
-            scores = []
-            for each in candidates:
-                states = _directions(neo, np.append(sequence, each))
-                scores.append(0.4 * np.exp(own[each]) - 0.6 * (states[:-1] @ states[-1]).max())
-            assert token == candidates[np.argmax(scores)]
-            is_greedy.append(token == candidates[0])
+    for sequence, token in _steps(context, run("contrastive", context, top_k=4, penalty=0.6)):
+        own = _logprobs(neo, sequence)[-1]
+        candidates = np.argsort(-own)[:4]
+        scores = []
+        for each in candidates:
+            states = _directions(neo, np.append(sequence, each))
+            scores.append(0.4 * np.exp(own[each]) - 0.6 * (states[:-1] @ states[-1]).max())
+        assert token == candidates[np.argmax(scores)]
+        is_greedy.append(token == candidates[0])
     assert not all(is_greedy)
 
 
 def test_contrastive_search_without_a_penalty_is_greedy(neo, context):
-    found = _by_example(run("contrastive", context, penalty=0.0))
-    assert (found == neo.sample(context.prefixes, Policy(top_k=1), length=LENGTH).suffixes).all()
+    found = run("contrastive", context, penalty=0.0)
+    assert (found.suffixes == neo.sample(context.prefixes[found.ids], Policy(top_k=1), length=LENGTH).suffixes).all()
 
 
 def test_enumerate_ranks_by_exact_probability(neo, prefixes):

@@ -4,6 +4,7 @@
 """
 
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.processors import TemplateProcessing
 from transformers import Gemma2Config, GPTNeoConfig, LlamaConfig
 from transformers.models.auto import AutoModelForCausalLM
 
@@ -96,6 +100,20 @@ def save_model(configuration: Any, folder: Path, seed: int) -> Path:
     torch.manual_seed(seed)
     AutoModelForCausalLM.from_config(configuration).save_pretrained(folder)
     return folder
+
+
+def with_first_token(folder: Path, copy: Path, template: str = "[B] $A", token: int = 5, **padding: Any) -> Path:
+    """Copy a model's folder, add a tokenizer that puts `token` before every text, and return the copy.
+
+    padding: the arguments of `enable_padding`, which changes nothing for one text.
+    """
+    shutil.copytree(folder, copy)
+    tokenizer = Tokenizer(WordLevel({"a": 1, "[B]": 5, "[E]": 6}, unk_token="a"))
+    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=[("[B]", token), ("[E]", 6)])
+    if padding:
+        tokenizer.enable_padding(**padding)
+    tokenizer.save(str(copy / "tokenizer.json"))
+    return copy
 
 
 @pytest.fixture(scope="session")

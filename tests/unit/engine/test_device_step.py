@@ -9,7 +9,7 @@ import torch
 from harness.core.policy import Policy
 from harness.engine import kernels
 from harness.engine.loading import load_target
-from tests.tools.fake_gpu.gpu import FakeGpu
+from tests.tools.fake_gpu import FakeGpu
 from tests.unit.engine.conftest import configurations, save_model
 
 _POLICY = Policy(top_k=10)
@@ -23,36 +23,19 @@ needs_fake = pytest.mark.skipif(torch.cuda.is_available(), reason="a fake GPU co
 @pytest.mark.slow
 @needs_fake
 @pytest.mark.parametrize("name", ["neo", "llama"])
-@pytest.mark.parametrize(("trials", "waits"), [(6, 1), (1, 0)])
-def test_a_step_waits_once_and_uploads_nothing(folders, name, trials, waits):
-    with FakeGpu() as gpu:
-        target = load_target(folders[name], device="cuda", dtype="bfloat16")
+# To a second GPU go states, two tensors of angles, three of slots and two of rows that move. Back come states.
+@pytest.mark.parametrize(("gpus", "trials", "waits", "copies"), [(1, 6, 1, 0), (1, 1, 0, 0), (2, 6, 1, 9)])
+def test_a_step_waits_once_and_uploads_nothing(folders, name, gpus, trials, waits, copies):
+    with FakeGpu(gpus) as gpu:
+        target = load_target(folders[name], shards=[f"cuda:{index}" for index in range(gpus)], dtype="bfloat16")
         assert target.runner.decoder is not None
         counts = []
         for length in _LENGTHS:
-            gpu.reset()
+            gpu.events.clear()
             target.sample(_PREFIXES, _POLICY, trials=trials, length=length)
-            counts.append((gpu.synchronizations, gpu.uploads))
-    assert counts[1][0] - counts[0][0] == _STEPS * waits, gpu.report()
-    assert counts[1][1] == counts[0][1], gpu.report()
-
-
-@pytest.mark.slow
-@needs_fake
-@pytest.mark.parametrize("name", ["neo", "llama"])
-def test_a_step_of_a_split_model_waits_once_and_moves_few_tensors(folders, name):
-    with FakeGpu(2) as gpu:
-        target = load_target(folders[name], shards=["cuda:0", "cuda:1"], dtype="bfloat16")
-        assert target.runner.decoder is not None
-        counts = []
-        for length in _LENGTHS:
-            gpu.reset()
-            target.sample(_PREFIXES, _POLICY, trials=6, length=length)
-            counts.append((gpu.synchronizations, gpu.uploads, gpu.peer_copies))
-    waits, uploads, copies = (later - earlier for earlier, later in zip(*counts, strict=True))
-    assert waits == _STEPS and uploads == 0, gpu.report()
-    # To the second GPU: states, two tensors of angles, three of slots and two of rows that move. Back: states.
-    assert copies <= 9 * _STEPS, gpu.report()
+            counts.append([gpu.count(kind) for kind in ("wait", "upload", "peer copy")])
+    found = [later - earlier for earlier, later in zip(*counts, strict=True)]
+    assert found[:2] == [_STEPS * waits, 0] and found[2] <= copies * _STEPS, gpu.events
 
 
 def _kernels_of_a_call(layers: int, folder: Path) -> int:
@@ -63,9 +46,9 @@ def _kernels_of_a_call(layers: int, folder: Path) -> int:
         target = load_target(save_model(shape, folder, seed=7), device="cuda", dtype="bfloat16")
         # The first call compares decoding with the model's own code.
         target.sample(_PREFIXES, _POLICY, trials=6, length=_LENGTHS[0])
-        gpu.reset()
+        gpu.events.clear()
         target.sample(_PREFIXES, _POLICY, trials=6, length=_LENGTHS[0])
-        return gpu.kernels
+        return gpu.count("kernel")
 
 
 @pytest.mark.slow

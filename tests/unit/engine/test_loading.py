@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models
-from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy, PrefixView
@@ -15,17 +14,13 @@ from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.tools.devices import only_on_gpu
-from tests.unit.engine.conftest import load_on
+from tests.unit.engine.conftest import load_on, with_first_token
 
 
 @pytest.fixture
 def copied(folders, tmp_path) -> Path:
     """A copy of the GPT-Neo folder that a test may damage."""
     return Path(shutil.copytree(folders["neo"], tmp_path / "model"))
-
-
-def _tokenizer() -> Tokenizer:
-    return Tokenizer(models.WordLevel({"a": 1, "[B]": 5, "[E]": 6}, unk_token="a"))
 
 
 def _rewrite(folder: Path, change) -> None:
@@ -91,18 +86,14 @@ def test_a_gpu_computes_in_16_bits_by_default(folders, monkeypatch, stored, capa
 
 
 def test_a_tokenizer_file_beside_the_weights_is_found(copied):
-    _tokenizer().save(str(copied / "tokenizer.json"))
+    Tokenizer(models.WordLevel({"a": 1}, unk_token="a")).save(str(copied / "tokenizer.json"))
     target = load_target(copied, device="cpu")
     assert target.tokenizer_file == copied / "tokenizer.json" and target.bos_token is None
 
 
 @pytest.mark.parametrize("name", ["neo", "llama", "plain", "gemma2"])
 def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_path, prefixes, name):
-    folder = Path(shutil.copytree(folders[name], tmp_path / "model"))
-    tokenizer = _tokenizer()
-    tokenizer.post_processor = TemplateProcessing(single="[B] $A [E]", special_tokens=[("[B]", 5), ("[E]", 6)])
-    tokenizer.enable_padding(direction="left", length=16, pad_id=7)
-    tokenizer.save(str(folder / "tokenizer.json"))
+    folder = with_first_token(folders[name], tmp_path / "model", "[B] $A [E]", direction="left", length=16, pad_id=7)
     target, plain = load_on(device, folder), load_on(device, folders[name])
     assert target.record["bos_token"] == 5 and plain.record["bos_token"] is None
     longer = np.column_stack([np.full(len(prefixes), 5), prefixes])
@@ -126,10 +117,7 @@ def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_p
 
 @pytest.mark.parametrize("name", ["neo", "gemma2"])
 def test_prefixes_that_begin_with_the_first_token_have_it_once(folders, tmp_path, prefixes, name):
-    folder = Path(shutil.copytree(folders[name], tmp_path / "model"))
-    tokenizer = _tokenizer()
-    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 5)])
-    tokenizer.save(str(folder / "tokenizer.json"))
+    folder = with_first_token(folders[name], tmp_path / "model")
     target, plain = load_on("cpu", folder), load_on("cpu", folders[name])
     given = np.where(np.arange(len(prefixes))[:, None] % 3 == 0, prefixes, 7)
     given[:, 0] = np.where(np.arange(len(given)) % 2, 5, 8)
@@ -154,12 +142,9 @@ def test_prefixes_that_begin_with_the_first_token_have_it_once(folders, tmp_path
     )
 
 
-def test_a_first_token_that_the_model_lacks_is_an_error(copied):
-    tokenizer = _tokenizer()
-    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 61)])
-    tokenizer.save(str(copied / "tokenizer.json"))
+def test_a_first_token_that_the_model_lacks_is_an_error(folders, tmp_path):
     with pytest.raises(HarnessError, match="begins every text with token 61, and the model has 61"):
-        load_target(copied, device="cpu")
+        load_target(with_first_token(folders["neo"], tmp_path / "model", token=61), device="cpu")
 
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error(copied):

@@ -19,7 +19,7 @@ from harness.engine.pieces import balance, split_model
 from harness.engine.prompt_tuning import PromptTuning
 from harness.engine.target import Target
 from tests.tools.devices import DEVICES, open_devices
-from tests.tools.fake_gpu.gpu import FakeGpu
+from tests.tools.fake_gpu import FakeGpu
 from tests.tools.tiers import first_is_fast
 from tests.unit.engine.architectures import KNOWN, UNKNOWN, random_model
 from tests.unit.engine.conftest import CONFIGURATIONS, configurations, save_model
@@ -117,7 +117,7 @@ def test_weights_go_straight_to_their_device():
     tensors = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     with FakeGpu(2) as gpu:
         split_model(model, [torch.device("cuda", 0), torch.device("cuda", 1)])
-        assert (gpu.uploads, gpu.peer_copies) == (len(tensors), 0)
+        assert (gpu.count("upload"), gpu.count("peer copy")) == (len(tensors), 0)
         blocks = [{parameter.device.index for parameter in block.parameters()} for block in model.transformer.h]
         assert blocks == [{0}, {1}]
         rest = (model.transformer.wte, model.transformer.wpe, model.transformer.ln_f, model.lm_head)

@@ -1,14 +1,10 @@
 """Soft prompts: losses, training, and resumed training."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
 from harness.core.examples import Schedule, Training
@@ -16,7 +12,7 @@ from harness.engine import prompt_tuning
 from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, suffix_losses
 from harness.engine.target import Target
-from tests.unit.engine.conftest import load_on
+from tests.unit.engine.conftest import load_on, with_first_token
 from tests.unit.engine.reference import examples_of_a_prompt
 
 LENGTH = 6
@@ -42,11 +38,7 @@ def test_training_losses_equal_those_of_score(target: Target, training: Training
 def test_rows_that_begin_with_the_first_token_have_it_once_in_training(
     device: torch.device, folders: dict[str, Path], tmp_path: Path, training: Training
 ) -> None:
-    folder = Path(shutil.copytree(folders["neo"], tmp_path / "model"))
-    tokenizer = Tokenizer(WordLevel({"[B]": 5, "[E]": 6}, unk_token="[E]"))
-    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 5)])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    target = load_on(device, folder)
+    target = load_on(device, with_first_token(folders["neo"], tmp_path / "model"))
     assert target.bos_token == 5
     prefixes = training.prefixes[:6].copy()
     prefixes[:, 0] = [5, 1, 2, 5, 3, 5]
