@@ -36,7 +36,7 @@ from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.main import MainScreen
-from harness.tui.screens.opening import screen_for
+from harness.tui.screens.opening import if_answered, screen_for
 from harness.tui.screens.run_actions import RunActions
 from harness.tui.widgets.bars import TopBar
 
@@ -72,6 +72,14 @@ def show(app: "HarnessApp") -> None:
         end_process(app.end_signal)
     if app.crash is not None:
         raise app.crash
+
+
+def _choice_and_name(choice: str | None) -> tuple[str | None, str | None]:
+    """Return the choice of a round, by name or file, and the name of that round; None for all rounds."""
+    if choice is not None:
+        with contextlib.suppress(HarnessError, OSError):
+            return choice, load_round(choice).name
+    return choice, choice
 
 
 class HarnessApp(OrderedKeysApp):
@@ -112,10 +120,7 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        self.round_choice: str | None = load_round_choice()
-        """The round of the lists and of new runs, by name or file; None for all rounds."""
-        self._round_name: str | None = None
-        self._use_round(self.round_choice)
+        self._round = _choice_and_name(load_round_choice())
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
@@ -155,6 +160,8 @@ class HarnessApp(OrderedKeysApp):
         if not self.is_running or not self.main.is_mounted:
             self._poll_now.set()
             return
+        choice, name = self._round
+        overview = replace(overview, round_choice=choice, round_name=name)
         before, self._overview = self._overview, overview
         if before is None:
             # A full collection would look at every imported module: a key waited for 100 ms.
@@ -162,28 +169,18 @@ class HarnessApp(OrderedKeysApp):
         if overview == before:
             return
         with self.batch_update():
-            self._show_bars()
+            for screen in self.screen_stack:
+                for bar in screen.query(TopBar):
+                    bar.show(overview)
             # The load changes every second, and a list of a thousand runs takes a while.
             if before is None or overview != replace(before, load=overview.load):
                 self._announce_ends(overview)
-                self._show_page()
-
-    def _show_bars(self) -> None:
-        for screen in self.screen_stack:
-            for bar in screen.query(TopBar):
-                self._fill(bar)
-
-    def _fill(self, bar: TopBar) -> None:
-        if self._overview is not None:
-            bar.show(self._overview, round_name=self._round_name)
-
-    def _show_page(self) -> None:
-        if self._overview is not None:
-            self.main.show(self._overview, round_name=self._round_name, round_choice=self.round_choice)
+                self.main.show(overview)
 
     def on_top_bar_mounted(self, event: TopBar.Mounted) -> None:
         """Fill the bar of a screen that has just been opened."""
-        self._fill(event.bar)
+        if self._overview is not None:
+            event.bar.show(self._overview)
 
     def _announce_ends(self, overview: Overview) -> None:
         for run in overview.runs:
@@ -197,21 +194,13 @@ class HarnessApp(OrderedKeysApp):
         # These imports are inside functions to keep the first paint fast.
         from harness.tui.screens.dialogs import RoundDialog
 
-        def choose(choice: str | None) -> None:
-            if choice is not None:
-                self.round_choice = choice or None
-                save_round_choice(self.round_choice)
-                self._use_round(self.round_choice)
-                self._show_bars()
-                self._show_page()
+        def choose(choice: str) -> None:
+            save_round_choice(choice or None)
+            self._round = _choice_and_name(choice or None)
+            if self._overview is not None:
+                self._apply(self._overview)
 
-        self.push_screen(RoundDialog(self.round_choice), choose)
-
-    def _use_round(self, choice: str | None) -> None:
-        self._round_name = choice
-        if choice is not None:
-            with contextlib.suppress(HarnessError, OSError):
-                self._round_name = load_round(choice).name
+        self.push_screen(RoundDialog(self._round[0]), if_answered(choose))
 
     # Keys.
 
