@@ -11,13 +11,12 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from harness.core.text import pluralize, sanitize, shorten_middle
+from harness.core.text import pluralize, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
-from harness.tui.columns import Column, Row
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.series import Series
 from harness.tui.snapshot import AuditSnapshot
@@ -25,17 +24,11 @@ from harness.tui.widgets.bars import KeyFooter
 from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
-from harness.tui.widgets.panel_text import figure_cells, progress_lines, shared_beginning
+from harness.tui.widgets.panel_text import figure_table, progress_lines
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView, plot_over_time
 from harness.tui.widgets.run_figures import bars
 
-_NAME = Column("figure", min_width=8, fills=True, cuts_middle=True)
-_COLUMNS = (
-    Column("value", is_right=True),
-    Column("95 % interval"),
-    Column("n", is_right=True),
-)
 _MAX_TITLE = 40
 
 
@@ -102,11 +95,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         """Update figures, plot, progress and rows."""
         self._histories = snapshot.histories
         self.query_one("#bars", Static).update(bars(snapshot))
-        beginning = shared_beginning([figure.name for figure in snapshot.figures])
-        name = _NAME._replace(title=sanitize(beginning.removesuffix(", ")) or "figure")
-        rows = [Row(figure.name, figure_cells(figure, beginning)) for figure in snapshot.figures]
-        self.query_one("#figure-table", ListTable).show((name, *_COLUMNS), rows)
-        self.query_one("#figures", Panel).show_empty("" if rows else "none yet")
+        self.query_one("#figure-table", ListTable).show(*figure_table(snapshot.figures))
+        self.query_one("#figures", Panel).show_empty("" if snapshot.figures else "none yet")
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         panel = self.query_one("#progress", Panel)
