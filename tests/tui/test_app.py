@@ -32,13 +32,6 @@ def two_runs(machine: Machine, finished: RunFolder) -> None:
     stored_run(machine.folder, "dddd-draws-other", range(8), age=-5.0, round_name="other")
 
 
-async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
-    await pilot.press(key)
-    screen = await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen) and pilot.app.screen)
-    assert isinstance(screen, KeysScreen)
-    return screen
-
-
 # The keys and the list of actions.
 
 
@@ -46,7 +39,7 @@ async def test_the_keys_of_each_page_are_listed_in_groups(pilot: Pilot[None]) ->
     helps = {1: ("f1", "All runs of attacks"), 4: ("question_mark", "All tunings on this machine")}
     for number, (key, words) in helps.items():
         await on_page(pilot, number)
-        await dialog_of(pilot, key)
+        await press(pilot, key, then=KeysScreen)
         await until(pilot, lambda words=words: words in screen_text(pilot.app))
         for group in ("This screen", "Pages", "Everywhere", "Movement"):
             assert f"group {group}" in table_of(pilot, "entries").keys
@@ -61,13 +54,13 @@ async def test_the_list_of_actions_has_every_key_and_one_quit(pilot: Pilot[None]
     assert TABS.keys() <= set(names)
     assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
     assert names.count("Quit") == 1 and all(entry.key for entry in entries)
-    await dialog_of(pilot, "ctrl+p")
+    await press(pilot, "ctrl+p", then=KeysScreen)
     shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
     assert shown.count("Quit") == 1
 
 
 async def test_typed_words_choose_an_action_and_enter_runs_it(pilot: Pilot[None]) -> None:
-    await dialog_of(pilot, "ctrl+p")
+    await press(pilot, "ctrl+p", then=KeysScreen)
     await press(pilot, *"next column", then=lambda: table_of(pilot, "entries").row_count == 2)
     await press(pilot, "enter", then=MainScreen)
     await until(pilot, lambda: "Recall@100 ▼" in screen_text(pilot.app))
@@ -80,7 +73,7 @@ async def test_letters_typed_with_the_key_of_the_list_are_its_search(pilot: Pilo
 
 
 async def test_a_chosen_key_of_the_dialog_is_run(pilot: Pilot[None]) -> None:
-    await dialog_of(pilot, "question_mark")
+    await press(pilot, "question_mark", then=KeysScreen)
     table = table_of(pilot, "entries")
     number = next(key for key, cells in rows_of(table).items() if cells[0] == "Attacks")
     table.move_to(number)

@@ -10,8 +10,8 @@ from harness.plugins.discovery import AttackFile
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
 from tests.tools.tiers import long_values
-from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import burst, open_screen, press, screen_text, until
+from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, typed, written
+from tests.tui.piloting import burst, open_screen, press, screen_text, text_of, until
 
 SIZES = [(80, 24), *long_values([(200, 50)])]
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""

@@ -55,9 +55,7 @@ async def test_one_run_is_compared_with_the_best_other(add_run: AddRun) -> None:
     baseline = add_run("cccc-baseline-small", range(20), name="baseline", age=100_000.0)
     async with open_app() as pilot:
         await go_to(pilot, DRAWS)
-        await press(pilot, "c", then=CompareScreen)
-        screen = pilot.app.screen
-        assert isinstance(screen, CompareScreen)
+        screen = await press(pilot, "c", then=CompareScreen)
         assert [folder.id for folder in screen._folders] == [DRAWS, baseline.id]
 
 

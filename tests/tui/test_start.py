@@ -18,8 +18,8 @@ from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
-from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import notifications, open_app, open_screen, press, until
+from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, typed, written
+from tests.tui.piloting import notifications, open_app, open_screen, press, text_of, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
