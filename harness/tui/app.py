@@ -31,12 +31,13 @@ from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.answers import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.main import MainScreen
-from harness.tui.screens.opening import if_answered, screen_for
+from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RunActions
 from harness.tui.widgets.bars import TopBar
 

@@ -31,11 +31,11 @@ from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
+from harness.tui.answers import if_answered
 from harness.tui.columns import Column
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
-from harness.tui.screens.opening import if_answered
 from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel

@@ -15,6 +15,7 @@ from harness.core.text import format_number, sanitize
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
+from harness.tui.answers import if_answered
 from harness.tui.audit_page import read_findings, verdict
 from harness.tui.columns import GLYPHS, Column
 from harness.tui.overview import Overview
@@ -22,7 +23,6 @@ from harness.tui.pages.runs import RunListPage
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
-from harness.tui.screens.opening import if_answered
 from harness.tui.screens.run_actions import RUN_BINDINGS
 from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import label_facts

@@ -18,11 +18,12 @@ from harness.core.paths import runs_home
 from harness.core.settings import default_round
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
+from harness.tui.answers import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
-from harness.tui.screens.opening import if_answered, screen_for
+from harness.tui.screens.opening import screen_for
 from harness.tui.widgets.bars import KeyFooter, TopBar
 
 if TYPE_CHECKING:

@@ -1,24 +1,9 @@
-"""The screen that shows a run, and the answers of dialogs."""
-
-from collections.abc import Callable
-from typing import TypeVar
+"""The screen that shows a run."""
 
 from textual.screen import Screen
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-
-AnswerT = TypeVar("AnswerT")
-
-
-def if_answered(action: Callable[[AnswerT], object]) -> Callable[[AnswerT | None], None]:
-    """Return a callback for a dialog: it calls `action` with the answer, but not after No or Escape."""
-
-    def callback(answer: AnswerT | None) -> None:
-        if answer is not None and answer is not False:
-            action(answer)
-
-    return callback
 
 
 def screen_for(folder: RunFolder) -> Screen[None]:
