@@ -31,6 +31,7 @@ from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.answers import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
@@ -74,6 +75,14 @@ def show(app: "HarnessApp") -> None:
         raise app.crash
 
 
+def _choice_and_name(choice: str | None) -> tuple[str | None, str | None]:
+    """Return the choice of a round, by name or file, and the name of that round; None for all rounds."""
+    if choice is not None:
+        with contextlib.suppress(HarnessError, OSError):
+            return choice, load_round(choice).name
+    return choice, choice
+
+
 class HarnessApp(OrderedKeysApp):
     """The main screen, and above it the screens that were opened."""
 
@@ -112,10 +121,7 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        self.round_choice: str | None = load_round_choice()
-        """The round of the lists and of new runs, by name or file; None for all rounds."""
-        self._round_name: str | None = None
-        self._use_round(self.round_choice)
+        self._round = _choice_and_name(load_round_choice())
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
@@ -155,6 +161,8 @@ class HarnessApp(OrderedKeysApp):
         if not self.is_running or not self.main.is_mounted:
             self._poll_now.set()
             return
+        choice, name = self._round
+        overview = replace(overview, round_choice=choice, round_name=name)
         before, self._overview = self._overview, overview
         if before is None:
             # A full collection would look at every imported module: a key waited for 100 ms.
@@ -162,28 +170,18 @@ class HarnessApp(OrderedKeysApp):
         if overview == before:
             return
         with self.batch_update():
-            self._show_bars()
+            for screen in self.screen_stack:
+                for bar in screen.query(TopBar):
+                    bar.show(overview)
             # The load changes every second, and a list of a thousand runs takes a while.
             if before is None or overview != replace(before, load=overview.load):
                 self._announce_ends(overview)
-                self._show_page()
-
-    def _show_bars(self) -> None:
-        for screen in self.screen_stack:
-            for bar in screen.query(TopBar):
-                self._fill(bar)
-
-    def _fill(self, bar: TopBar) -> None:
-        if self._overview is not None:
-            bar.show(self._overview, round_name=self._round_name)
-
-    def _show_page(self) -> None:
-        if self._overview is not None:
-            self.main.show(self._overview, round_name=self._round_name, round_choice=self.round_choice)
+                self.main.show(overview)
 
     def on_top_bar_mounted(self, event: TopBar.Mounted) -> None:
         """Fill the bar of a screen that has just been opened."""
-        self._fill(event.bar)
+        if self._overview is not None:
+            event.bar.show(self._overview)
 
     def _announce_ends(self, overview: Overview) -> None:
         for run in overview.runs:
@@ -197,21 +195,13 @@ class HarnessApp(OrderedKeysApp):
         # These imports are inside functions to keep the first paint fast.
         from harness.tui.screens.dialogs import RoundDialog
 
-        def choose(choice: str | None) -> None:
-            if choice is not None:
-                self.round_choice = choice or None
-                save_round_choice(self.round_choice)
-                self._use_round(self.round_choice)
-                self._show_bars()
-                self._show_page()
+        def choose(choice: str) -> None:
+            save_round_choice(choice or None)
+            self._round = _choice_and_name(choice or None)
+            if self._overview is not None:
+                self._apply(self._overview)
 
-        self.push_screen(RoundDialog(self.round_choice), choose)
-
-    def _use_round(self, choice: str | None) -> None:
-        self._round_name = choice
-        if choice is not None:
-            with contextlib.suppress(HarnessError, OSError):
-                self._round_name = load_round(choice).name
+        self.push_screen(RoundDialog(self._round[0]), if_answered(choose))
 
     # Keys.
 

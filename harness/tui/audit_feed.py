@@ -12,7 +12,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thin
-from harness.tui.snapshot import AuditSnapshot, FigureHistory
+from harness.tui.series import Series
+from harness.tui.snapshot import AuditSnapshot
 
 _MAX_POINTS = 1_000
 _MAX_FIGURES = 200
@@ -52,7 +53,7 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
     def _snapshot(self, **common: Any) -> AuditSnapshot:
         return AuditSnapshot(
             figures=tuple(self._figures.values()),
-            histories={name: FigureHistory(*np.array(points).T) for name, points in self._points.items()},
+            histories={name: _series(points) for name, points in self._points.items()},
             stages=self._stages,
             warnings=self._warnings,
             findings=self._findings,
@@ -85,3 +86,10 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
             points = self._points.setdefault(name, [])
             points.append((at, value, low, high))
             self._points[name] = thin(points, _MAX_POINTS)
+
+
+def _series(points: list[_Point]) -> Series:
+    at, value, low, high = np.array(points, np.float64).T
+    has_bounds = bool(np.isfinite(low).any() and np.isfinite(high).any())
+    bounds = {"low": low, "high": high} if has_bounds else {}
+    return Series("value", at, value, min_high=1e-9, **bounds)

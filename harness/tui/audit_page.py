@@ -1,13 +1,18 @@
 """The findings of an audit as the TUI shows them, from what its worker stored (`Findings.as_sketch`)."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from textual.content import Content
 
+from harness.core.inputs import as_harness_error
 from harness.core.text import format_interval, format_number, format_score, sanitize
-from harness.tui.columns import Cell, Column, Row
+from harness.runs.audit_reader import AuditReader
+from harness.runs.folder import RunFolder
+from harness.tui.columns import Column
 from harness.tui.run_list import interval_bar, scale_title
+from harness.tui.tables import CellsOf, Table, table_of
 
 _MAX_PASSAGES = 20
 _STYLES = {
@@ -17,12 +22,12 @@ _STYLES = {
 }
 
 
-class Bars(NamedTuple):
-    """A table of bars: its title, columns and rows."""
-
-    title: str
-    columns: list[Column]
-    rows: list[Row]
+def read_findings(folder: RunFolder) -> dict[str, Any]:
+    """Return the findings that the worker stored last, empty before. Raises HarnessError if they cannot be read."""
+    if not folder.store.exists():
+        return {}
+    with as_harness_error(folder.path), AuditReader(folder.store) as reader:
+        return dict(json.loads(reader.findings() or b"{}"))
 
 
 def verdict(findings: Mapping[str, Any]) -> Content:
@@ -40,34 +45,27 @@ def verdict(findings: Mapping[str, Any]) -> Content:
     return Content.assemble(*parts)
 
 
-def bar_table(findings: Mapping[str, Any]) -> Bars | None:
-    """Return the first chart with its intervals as bars on a common scale; None without a chart."""
-    charts: Sequence[Mapping[str, Any]] = findings.get("bar_charts", ())
-    if not charts:
-        return None
-    bars = charts[0]["bars"]
+def bar_table(chart: Mapping[str, Any]) -> Table:
+    """Return a bar chart as a table, with its intervals as bars on a common scale."""
+    bars = chart["bars"]
     ends = [bar[end] for bar in bars for end in ("value", "low", "high") if bar[end] is not None]
     low, high = min([0.0, *ends]), max([0.05, *ends])
-    columns = [
-        Column("", min_width=10),
-        Column("of", min_width=7),
-        Column("share", is_right=True),
-        Column("95 % interval"),
-        Column(scale_title(low, high), fills=True, min_width=8),
-    ]
-    rows = []
-    for number, (bar, before) in enumerate(zip(bars, [None, *bars], strict=False)):
-        value, interval, meaning = bar["value"], (bar["low"], bar["high"]), "dim" if bar["is_control"] else "active"
-        start, end = (value if bound is None else bound for bound in interval)
-        cells: list[Cell] = [
-            [("" if before is not None and bar["label"] == before["label"] else bar["label"], "bold")],
-            [(bar["group"], meaning)],
-            format_score(value),
-            "" if None in interval else format_interval(*interval),
-            "" if value is None else interval_bar(value, start, end, scale=(low, high), colour=meaning),
-        ]
-        rows.append(Row(str(number), cells))
-    return Bars(str(charts[0]["title"]), columns, rows)
+    items = {
+        str(number): {**bar, "label": "" if number and bar["label"] == bars[number - 1]["label"] else bar["label"]}
+        for number, bar in enumerate(bars)
+    }
+    columns: CellsOf[Mapping[str, Any]] = {
+        Column("", min_width=10): lambda bar: [(bar["label"], "bold")],
+        Column("of", min_width=7): lambda bar: [(bar["group"], _meaning(bar))],
+        Column("share", is_right=True): lambda bar: format_score(bar["value"]),
+        Column("95 % interval"): lambda bar: (
+            "" if None in (bar["low"], bar["high"]) else format_interval(bar["low"], bar["high"])
+        ),
+        Column(scale_title(low, high), fills=True, min_width=8): lambda bar: interval_bar(
+            bar["value"], (bar["low"], bar["high"]), scale=(low, high), colour=_meaning(bar)
+        ),
+    }
+    return table_of(columns, items)
 
 
 def passages(findings: Mapping[str, Any]) -> Content:
@@ -88,6 +86,10 @@ def passages(findings: Mapping[str, Any]) -> Content:
             lines.append(_label(text["label"], parts))
         lines.append(Content(""))
     return Content("\n").join(lines)
+
+
+def _meaning(bar: Mapping[str, Any]) -> str:
+    return "dim" if bar["is_control"] else "active"
 
 
 def _label(label: str, parts: Sequence[Content]) -> Content:

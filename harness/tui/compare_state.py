@@ -12,13 +12,14 @@ from harness.analysis.decoded_text import text_of_run
 from harness.analysis.parts import Contrast, Part, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
-from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, shorten, shorten_middle
+from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.columns import GLYPHS, Cell, Column, Row, Span
 from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
+from harness.tui.tables import CellsOf, Table, table_of
 
 SOURCE = "source"
 """The key of the row that says that the sources differ."""
@@ -29,7 +30,6 @@ _HASH_LABELS = {
     "reference.weights_sha256": "reference weights",
 }
 _HASHES = ("sha256.", "target.commit", "reference.commit", *_HASH_LABELS)
-Table = tuple[list[Column], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -78,33 +78,41 @@ def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
     return Compared(comparison, examples, part is not None, pairs)
 
 
+def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> dict[str, Table]:
+    """Return every table by its name; `answers` are those of `answer_texts`."""
+    return {
+        "score": forest_table(compared, is_dark=is_dark),
+        "difference": difference_table(compared, is_dark=is_dark),
+        "example": example_table(compared, answers),
+        "setting": setting_table(compared),
+    }
+
+
 def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return one row per run: its marker, name, recall, and the interval as a line on a common scale."""
-    scores = [trajectory.score for trajectory in compared.trajectories]
+    runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
     low = min(score.interval.low for score in scores)
     high = max(*(score.interval.high for score in scores), low + 0.01)
-    columns = [
-        Column("run", min_width=12),
-        Column("attack", min_width=8),
-        Column(f"Recall@{compared.part.cap}", is_right=True),
-        Column(scale_title(low, high), fills=True, min_width=10),
-        Column("time", is_right=True),
-        Column("precision", is_right=True),
-    ]
-    rows = []
-    for number, (run, score) in enumerate(zip(compared.comparison.runs, scores, strict=True)):
-        recall, colour = score.recall_at_cap, curve_colour(number, is_dark=is_dark)
-        bar = interval_bar(recall, score.interval.low, score.interval.high, scale=(low, high), colour=colour)
-        scored_cells: tuple[Cell, Cell, str] = (
-            [(format_score(recall), "bold")],
-            bar,
-            format_score(score.precision_at_cap),
-        )
-        recall_cell, bar_cell, precision = scored_cells if run.guesses else ([(NO_VALUE, "dim")], "", NO_VALUE)
-        name = _name(number, run, is_dark=is_dark)
-        cells = [name, run.shown_attack, recall_cell, bar_cell, format_duration(run.elapsed_s), precision]
-        rows.append(Row(run.id, cells))
-    return columns, rows
+    # A run without a guess has no score.
+    recalls = [score.recall_at_cap if run.guesses else None for run, score in zip(runs, scores, strict=True)]
+    columns: CellsOf[int] = {
+        Column("run", min_width=12): lambda number: _name(number, runs[number], is_dark=is_dark),
+        Column("attack", min_width=8): lambda number: runs[number].shown_attack,
+        Column(f"Recall@{compared.part.cap}", is_right=True): lambda number: [
+            (format_score(recalls[number]), "dim" if recalls[number] is None else "bold")
+        ],
+        Column(scale_title(low, high), fills=True, min_width=10): lambda number: interval_bar(
+            recalls[number],
+            scores[number].interval[:2],
+            scale=(low, high),
+            colour=curve_colour(number, is_dark=is_dark),
+        ),
+        Column("time", is_right=True): lambda number: format_duration(runs[number].elapsed_s),
+        Column("precision", is_right=True): lambda number: format_score(
+            None if recalls[number] is None else scores[number].precision_at_cap
+        ),
+    }
+    return table_of(columns, {run.id: number for number, run in enumerate(runs)})
 
 
 def difference_table(compared: Compared, *, is_dark: bool) -> Table:

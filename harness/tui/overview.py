@@ -36,6 +36,8 @@ class Overview:
     fault: why the attacks cannot be listed.
     load: the last percentages of use of each device, oldest first.
     attacks_folder: of `--attacks`.
+    round_choice: the round of the lists and of new runs, by name or file; None for all rounds.
+    round_name: its name.
     """
 
     attacks: tuple[AttackFile, ...]
@@ -44,6 +46,8 @@ class Overview:
     fault: str | None = None
     load: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     attacks_folder: Path | None = None
+    round_choice: str | None = None
+    round_name: str | None = None
 
     def best_recall(self, attack: str, round_name: str | None) -> float | None:
         """Return the best recall at the error cap of all runs of `attack` on the whole round; None without one."""

@@ -100,12 +100,12 @@ def _place(line: Line, plot: Plot) -> Line:
     """Return a line as it is drawn: finite points as fractions, a number, and the label with its marker."""
     is_finite = np.isfinite(line.x) & np.isfinite(line.y)
     x, y = plot.x.fractions(line.x[is_finite]), plot.y.fractions(line.y[is_finite])
+    label = shorten(sanitize(line.label), _MAX_LABEL)
     if line.number is None:
-        return Line(x, y, DIM, shorten(sanitize(line.label), _MAX_LABEL), is_step=line.is_step)
+        return Line(x, y, DIM, label, is_step=line.is_step)
     low, high = (
         None if bound is None else plot.y.fractions(np.nan_to_num(bound[is_finite])) for bound in (line.low, line.high)
     )
-    label = shorten(sanitize(line.label), _MAX_LABEL)
     if label and line.is_marked:
         label = f"{marker(line.number)} {label}"
     return replace(line, x=x, y=y, label=label, low=low, high=high)

@@ -2,12 +2,12 @@
 
 import time
 from collections import deque
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from harness.analysis.parts import CurveBand, Part, attacked_parts, curve_band
-from harness.analysis.replay import Moments, moments_of
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
@@ -20,7 +20,8 @@ from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thin
-from harness.tui.snapshot import GuessLine, LoadHistory, RecallHistory, RunSnapshot, Verdict
+from harness.tui.series import Series, recall_series
+from harness.tui.snapshot import GuessLine, RunSnapshot, Verdict
 
 MAX_LINES = 500
 _BATCH_ROWS = 20_000
@@ -29,8 +30,6 @@ _MAX_POINTS = 2_000
 _RATE_SECONDS = 30.0
 _EXACT_TIME_SHARE = 0.02
 _BAND_TIME_SHARE = 0.05
-MAX_REPLAYED = 200_000
-"""The most guesses of a run that is scored at several times, because all of them are read again each time."""
 NEAR_MISS_TOKENS = 5
 """The most tokens that differ from the answer in a near miss."""
 
@@ -44,8 +43,6 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self.spec = folder.attack_spec()
         self._next_exact_read = 0.0
         self._next_band = 0.0
-        self._next_moments = 0.0
-        self._part: Part | None = None
         self._polls = 0
         with as_harness_error(folder.path):
             self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
@@ -69,9 +66,6 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._band: tuple[Ints, Floats, Floats] | None = None
         """The last band: its errors, and how far it reaches below and above the curve of its time."""
         self._band_seq = -1
-        self._moments: Moments | None = None
-        self._moments_of: tuple[int, int | None, bool] | None = None
-        """The last guess, that of the final order, and whether the run was over, when `_moments` was computed."""
         self._pace: list[tuple[float, float]] = []
         self._loads: list[tuple[float, float]] = []
         self._last_load = 0
@@ -88,21 +82,20 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._read_work(reader)
         self._read_load(reader)
         self._read_submission(reader, is_over=summary.status.is_over)
-        self._update_moments(reader, summary)
 
     def _snapshot(self, **common: Any) -> RunSnapshot:
-        guesses = common["summary"].guesses
+        summary: RunSummary = common["summary"]
         self._update_band()
         figures = self._score.figures()
         return RunSnapshot(
             figures=figures,
             band=self._band_around(figures),
-            history=self._history(),
-            moments=self._moments,
-            load=self._load_history(),
+            recall=recall_series(self._points, summary),
+            pace=self._series("suffixes/s", self._pace, min_high=1.0),
+            load=self._series(f"{self._device} %", self._loads, min_high=100.0),
             lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
             suffixes_per_s=self._suffixes_per_s(),
-            loaded=min(1.0, self._seq / guesses) if guesses else 1.0,
+            loaded=min(1.0, self._seq / summary.guesses) if summary.guesses else 1.0,
             **common,
         )
 
@@ -151,10 +144,11 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         if samples:
             self._loads = thin(self._loads, _MAX_POINTS)
 
-    def _load_history(self) -> LoadHistory:
+    def _series(self, title: str, points: list[tuple[float, float]], *, min_high: float) -> Series:
+        """Return the numbers of `points` over the seconds since the first batch or sample."""
         start = min((points[0][0] for points in (self._pace, self._loads) if points), default=0.0)
-        pace, loads = (np.array(points, np.float64).reshape(-1, 2) for points in (self._pace, self._loads))
-        return LoadHistory(pace[:, 0] - start, pace[:, 1], loads[:, 0] - start, loads[:, 1], self._device)
+        at, values = np.array(points, np.float64).reshape(-1, 2).T
+        return Series(title, at - start, values, min_high=min_high, is_step=False)
 
     def _update_band(self) -> None:
         """Compute the band of the present curve again, in at most the share `_BAND_TIME_SHARE` of the time.
@@ -166,7 +160,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         if self.answers is None or not is_due or not self._seq:
             return
         started = time.monotonic()
-        band, self._band_seq = curve_band(self._score.walk(), self._whole()), self._seq
+        band, self._band_seq = curve_band(self._score.walk(), self._whole), self._seq
         figures = self._score.figures()
         assert figures.errors is not None and figures.recall is not None
         recall = np.interp(band.errors, figures.errors, figures.recall)
@@ -174,27 +168,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         ended = time.monotonic()
         self._next_band = ended + (ended - started) / _BAND_TIME_SHARE
 
+    @cached_property
     def _whole(self) -> Part:
-        if self._part is None:
-            self._part = attacked_parts(self.spec).whole
-        return self._part
-
-    def _update_moments(self, reader: GuessReader, summary: RunSummary) -> None:
-        """Score the run at several times again, when all guesses are read, in at most `_EXACT_TIME_SHARE` of the time.
-
-        The first poll leaves it out.
-        """
-        state = self._seq, self._final_order_at, summary.status.is_over
-        is_due = self._polls > 0 and time.monotonic() >= self._next_moments and self._moments_of != state
-        is_read = 0 < self._seq <= MAX_REPLAYED and self._seq == reader.row_count("guess")
-        if self.answers is None or not is_due or not is_read:
-            return
-        started = time.monotonic()
-        part, last, spent = self._whole(), self._score.walk(), min(summary.elapsed_s, self.spec.budget)
-        self._moments = moments_of(part, spec=self.spec, reader=reader, answers=self.answers, spent=spent, last=last)
-        self._moments_of = state
-        ended = time.monotonic()
-        self._next_moments = ended + (ended - started) / _EXACT_TIME_SHARE
+        return attacked_parts(self.spec).whole
 
     def _band_around(self, figures: Figures) -> CurveBand | None:
         """Return the last band, moved to the present curve, which it always contains."""
@@ -222,15 +198,6 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             self._final_order_at = self._seq
         ended = time.monotonic()
         self._next_exact_read = ended + (ended - started) / _EXACT_TIME_SHARE
-
-    def _history(self) -> RecallHistory:
-        # numpy reads None as NaN.
-        recall = np.array([point.recall for point in self._points], np.float64)
-        return RecallHistory(
-            np.array([point.spent for point in self._points], np.float64),
-            None if self.answers is None else recall,
-            np.array([point.guesses for point in self._points], np.int64),
-        )
 
     def _suffixes_per_s(self) -> float | None:
         if len(self._work) < 2:

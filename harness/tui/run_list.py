@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partial
 from typing import Any, NamedTuple
 
 from harness.core.text import format_score, pluralize, shorten
@@ -12,6 +12,7 @@ from harness.runs.facts import recall_label
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, bar, spark
+from harness.tui.tables import CellsOf, row_of
 
 HEADING = "group "
 """The beginning of the key of a heading."""
@@ -71,10 +72,11 @@ def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: 
     matching = [run for run in runs if matches(run, state)]
     matching.sort(key=_SORTED[state.sort_key][0], reverse=state.is_descending)
     scale = max([0.05, *(_highest(run) for run in matching)])
-    rows = [row for group in _groups(matching, state) for row in _rows_of(group, state, scale)]
+    columns = _columns(matching, state.marked, scale)
+    rows = [row for group in _groups(matching, state) for row in _rows_of(group, columns)]
     if not state.query:
         rows += [_unreadable_row(id_, reason) for id_, reason in unreadable.items()]
-    return RunRows(_columns(matching, scale), rows, len(matching))
+    return RunRows(tuple(columns), rows, len(matching))
 
 
 def matches(run: RunSummary, state: ListState) -> bool:
@@ -102,9 +104,17 @@ def matches(run: RunSummary, state: ListState) -> bool:
     return True
 
 
-def interval_bar(value: float, low: float, high: float, *, scale: tuple[float, float], colour: str) -> Drawn:
-    """Return a cell with `value` as a dot and its interval as a line, on a scale that all rows share."""
+def interval_bar(
+    value: float | None, interval: Sequence[float | None] | None, *, scale: tuple[float, float], colour: str
+) -> Cell:
+    """Return a cell with `value` as a dot and its interval as a line, on a scale that all rows share.
+
+    A missing bound is the value. The cell of a missing value is empty.
+    """
+    if value is None:
+        return ""
     start, end = scale
+    low, high = (value if bound is None else bound for bound in interval or (None, None))
 
     def draw(width: int) -> list[Span]:
         first, dot, last = (
@@ -158,24 +168,43 @@ def _highest(run: RunSummary) -> float:
     return recall if run.recall_interval is None or not run.guesses else run.recall_interval[1]
 
 
-def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
+def _columns(runs: Sequence[RunSummary], marked: Set[str], scale: float) -> CellsOf[RunSummary]:
+    """Return the columns: those of COLUMNS, and behind the recall its interval and its trend."""
     caps = {run.error_cap for run in runs if run.error_cap}
     # A run that works has a long status, which is more important than the parameters.
     attack = {"min_width": 22 if all(run.status.is_over for run in runs) else 16}
-    columns = {
-        fact.title: Column(
-            fact.title,
-            is_right=fact.is_right,
-            sort_key=fact.title if fact.title in _SORTED else "",
-            **(attack if fact.title == "attack" else _WIDTHS.get(fact.title, {})),
-        )
-        for fact in _SHOWN
+    titles = {"recall": recall_label(caps.pop() if len(caps) == 1 else 0)}
+    cells: dict[str, Callable[[RunSummary], Cell]] = {
+        "run": lambda run: [
+            ("● " if run.id in marked else "", "bold active"),
+            GLYPHS[run.status],
+            (f" {run_name(run)}", "bold"),
+        ],
+        "attack": lambda run: [
+            (run.attack, ""),
+            *((f" {mark}", "warning") for mark in _marks(run)),
+            (f" {run.changed_text}" if run.changed else "", "dim"),
+        ],
+        "status": status_cell,
+        "recall": lambda run: [(recall_text(run), "dim" if run.known_recall is None else "bold")],
+        "time": lambda run: format_duration(run.elapsed_s),
+        "started": lambda run: [(day_and_time(run.created_at), "dim")],
+        "note": lambda run: [(run.note, "dim")],
     }
-    columns["recall"] = columns["recall"]._replace(title=recall_label(caps.pop() if len(caps) == 1 else 0))
-    drawn = {
-        "recall": (Column(scale_title(0.0, scale), width=24, min_width=10), Column("trend", width=16, min_width=8))
+    drawn: CellsOf[RunSummary] = {
+        Column(scale_title(0.0, scale), width=24, min_width=10): lambda run: interval_bar(
+            run.known_recall, run.recall_interval, scale=(0.0, scale), colour="good"
+        ),
+        Column("trend", width=16, min_width=8): partial(_trend_of, scale=scale),
     }
-    return tuple(chain.from_iterable((column, *drawn.get(title, ())) for title, column in columns.items()))
+    columns: dict[Column, Callable[[RunSummary], Cell]] = {}
+    for fact in _SHOWN:
+        name = fact.title
+        layout = attack if name == "attack" else _WIDTHS.get(name, {})
+        sort_key = name if name in _SORTED else ""
+        column = Column(titles.get(name, name), is_right=fact.is_right, sort_key=sort_key, **layout)
+        columns |= {column: cells.get(name, fact.text), **(drawn if name == "recall" else {})}
+    return columns
 
 
 class _Group(NamedTuple):
@@ -203,8 +232,8 @@ def _groups(runs: Sequence[RunSummary], state: ListState) -> list[_Group]:
     return groups
 
 
-def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
-    rows = [_run_row(run, state.marked, scale) for run in group.runs] if group.is_open else []
+def _rows_of(group: _Group, columns: CellsOf[RunSummary]) -> list[Row]:
+    rows = [row_of(columns, run.id, run) for run in group.runs] if group.is_open else []
     if not group.key:
         return rows
     recalls = [run.known_recall for run in group.runs if not run.is_partial]
@@ -221,41 +250,7 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
 
 
-def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
-    glyph, meaning = GLYPHS[run.status]
-    is_marked = run.id in marked
-    recall = recall_text(run)
-    cells: dict[str, tuple[Cell, ...]] = {
-        "run": ([("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],),
-        "attack": (
-            [
-                (run.attack, ""),
-                *((f" {mark}", "warning") for mark in _marks(run)),
-                (f" {run.changed_text}" if run.changed else "", "dim"),
-            ],
-        ),
-        "status": (status_cell(run),),
-        "recall": (
-            [(recall, "dim" if run.known_recall is None else "bold")],
-            _bar_of(run, scale),
-            _trend_of(run, scale),
-        ),
-        "time": (format_duration(run.elapsed_s),),
-        "started": ([(day_and_time(run.created_at), "dim")],),
-        "note": ([(run.note, "dim")],),
-    }
-    return Row(run.id, [cell for fact in _SHOWN for cell in cells.get(fact.title, (fact.text(run),))])
-
-
-def _bar_of(run: RunSummary, scale: float) -> Cell:
-    recall = run.known_recall
-    if recall is None:
-        return ""
-    low, high = run.recall_interval or (recall, recall)
-    return interval_bar(recall, low, high, scale=(0.0, scale), colour="good")
-
-
-def _trend_of(run: RunSummary, scale: float) -> Drawn:
+def _trend_of(run: RunSummary, *, scale: float) -> Drawn:
     highest = max(run.trend, default=1.0) if run.is_blind else scale
 
     def draw(width: int) -> list[Span]:

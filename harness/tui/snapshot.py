@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Any
 
 from harness.analysis.parts import CurveBand
-from harness.analysis.replay import Moments
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Tokens
 from harness.core.live_score import Figures
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
+from harness.tui.series import Series
 
 
 @dataclass(frozen=True)
@@ -50,37 +50,6 @@ class Verdict(StrEnum):
     NEAR_MISS = "near miss"
 
 
-@dataclass(frozen=True)
-class RecallHistory:
-    """The running curve so far.
-
-    spent: [points] seconds of budget.
-    recall: [points], None in a blind round.
-    guesses: [points] guesses committed.
-    """
-
-    spent: Floats
-    recall: Floats | None
-    guesses: Ints
-
-
-@dataclass(frozen=True)
-class LoadHistory:
-    """The pace of the work and the load of the machine over time.
-
-    work_at: [batches] seconds since the first one.
-    suffixes_per_s: [batches].
-    load_at: [samples] seconds since the first one.
-    percent: [samples] use of the GPU, or of the whole processor if the run uses none.
-    """
-
-    work_at: Floats
-    suffixes_per_s: Floats
-    load_at: Floats
-    percent: Floats
-    device: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The part that runs and audits share.
@@ -104,31 +73,19 @@ class RunSnapshot(Snapshot):
 
     band: around each point of the curve of `figures`, as wide as it was a little earlier; None in a blind round and
     before it is computed.
-    moments: the scores at several times, a little earlier; None in a blind round and before they are computed.
+    recall: over time, or the number of guesses in a blind round.
+    pace: suffixes per second. load: use of the GPU, or of the whole processor if the run uses none, in percent.
     lines: the last guesses of each verdict, oldest first.
     suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
 
     figures: Figures
     band: CurveBand | None
-    history: RecallHistory
-    moments: Moments | None = None
-    load: LoadHistory
+    recall: Series
+    pace: Series
+    load: Series
     lines: Mapping[Verdict, tuple[GuessLine, ...]]
     suffixes_per_s: float | None
-
-
-@dataclass(frozen=True)
-class FigureHistory:
-    """One figure of an audit over time.
-
-    spent: [points] seconds of budget, ascending; value, low, high: [points], NaN where there was no number.
-    """
-
-    spent: Floats
-    value: Floats
-    low: Floats
-    high: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +93,13 @@ class AuditSnapshot(Snapshot):
     """An audit.
 
     figures: the newest value of each figure, in the order of their first appearance.
-    histories: by figure name.
+    histories: over the budget spent, by figure name.
     findings: those that the worker stored last, as a JSON object; empty before the first.
     findings_spent: the seconds of budget after which it did.
     """
 
     figures: tuple[AuditFigure, ...]
-    histories: Mapping[str, FigureHistory]
+    histories: Mapping[str, Series]
     stages: tuple[StageWork, ...]
     warnings: tuple[str, ...]
     findings: Mapping[str, Any] = field(default_factory=dict)

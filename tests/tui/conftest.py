@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.css.model import RuleSet
@@ -12,10 +13,11 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
+from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
 from tests.records import Recorded
 from tests.tui.piloting import open_app
-from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
+from tests.tui.stored import CRASHED, DRAWS, AddRun, live_run, stored_run
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -74,6 +76,29 @@ def two_runs(machine: Machine, places: None) -> None:
     """A finished run and a newer crashed run."""
     stored_run(machine.folder, DRAWS, range(8), age=1000.0)
     stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
+
+
+@pytest.fixture
+def add_run(machine: Machine) -> Iterator[AddRun]:
+    """Return `stored_run` with the folder of the machine; the runs are deleted after the test."""
+    added: list[RunFolder] = []
+
+    def add(*arguments: Any, **options: Any) -> RunFolder:
+        added.append(stored_run(machine.folder, *arguments, **options))
+        return added[-1]
+
+    yield add
+    for folder in added:
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
+@pytest.fixture
+def small_round(machine: Machine) -> Iterator[str]:
+    """The file of the small round, which is the chosen one until the test ends."""
+    file = str(machine.folder / "round.toml")
+    save_round_choice(file)
+    yield file
+    save_round_choice(None)
 
 
 @pytest.fixture

@@ -58,10 +58,6 @@ def stage(pilot: Pilot[None]) -> ScreenApp:
     return pilot.app
 
 
-def text_of(pilot: Pilot[None], selector: str) -> str:
-    return str(stage(pilot).shown.query_one(selector, Static).content)
-
-
 def message_of(row: FieldRow) -> str:
     return str(row.query_one(".facts", Static).content)
 

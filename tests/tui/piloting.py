@@ -89,6 +89,14 @@ async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float 
     raise AssertionError(f"the condition was not met within {seconds:g} s")
 
 
+async def press(pilot: Pilot[None], *keys: str, then: Callable[[], Any] | type[Screen[Any]]) -> Any:
+    """Press keys, and wait until `then` returns a true value, which is returned, or for a screen of the type `then`."""
+    await pilot.press(*keys)
+    if isinstance(then, type):
+        return await until(pilot, lambda: isinstance(pilot.app.screen, then) and pilot.app.screen)
+    return await until(pilot, then)
+
+
 def text_of(pilot: Pilot[None], selector: str) -> str:
     """Return the text of the Static `selector` on the topmost screen that has one; empty without one."""
     for screen in reversed(pilot.app.screen_stack):

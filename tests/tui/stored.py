@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from tests.functional.machine import EXAMPLES
 from tests.records import Recorded, recorded_run
 
 LENGTH = 8
+AddRun = Callable[..., RunFolder]
+"""The fixture `add_run`."""
 DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
 """Ids of the runs of the fixture `two_runs`."""
 

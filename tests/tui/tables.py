@@ -38,6 +38,12 @@ def runs(pilot: Pilot[None]) -> ListTable:
     return table_of(pilot, "runs")
 
 
+async def go_to(pilot: Pilot[None], id_: str) -> None:
+    """Wait until a run is listed, and move the cursor to it."""
+    await until(pilot, lambda: id_ in runs(pilot).keys)
+    runs(pilot).move_to(id_)
+
+
 async def listed(pilot: Pilot[None], *ids: str) -> None:
     """Wait until the list of runs has exactly these, in this order."""
     await until(pilot, lambda: runs(pilot).keys == list(ids))

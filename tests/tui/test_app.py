@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 from textual.pilot import Pilot
-from textual.screen import Screen
 from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
@@ -19,12 +18,10 @@ from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.keys import KeysScreen, entries_of
 from harness.tui.screens.main import TABS, MainScreen
-from harness.tui.screens.package import PackageScreen
-from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
-from tests.tui.piloting import burst, notifications, on_page, open_app, screen_text, title_of, until
+from tests.tui.piloting import burst, notifications, on_page, open_app, press, screen_text, until
 from tests.tui.stored import stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -35,13 +32,6 @@ def two_runs(machine: Machine, finished: RunFolder) -> None:
     stored_run(machine.folder, "dddd-draws-other", range(8), age=-5.0, round_name="other")
 
 
-async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
-    await pilot.press(key)
-    screen = await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen) and pilot.app.screen)
-    assert isinstance(screen, KeysScreen)
-    return screen
-
-
 # The keys and the list of actions.
 
 
@@ -49,12 +39,11 @@ async def test_the_keys_of_each_page_are_listed_in_groups(pilot: Pilot[None]) ->
     helps = {1: ("f1", "All runs of attacks"), 4: ("question_mark", "All tunings on this machine")}
     for number, (key, words) in helps.items():
         await on_page(pilot, number)
-        await dialog_of(pilot, key)
+        await press(pilot, key, then=KeysScreen)
         await until(pilot, lambda words=words: words in screen_text(pilot.app))
         for group in ("This screen", "Pages", "Everywhere", "Movement"):
             assert f"group {group}" in table_of(pilot, "entries").keys
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await press(pilot, key, then=MainScreen)
 
 
 async def test_the_list_of_actions_has_every_key_and_one_quit(pilot: Pilot[None]) -> None:
@@ -65,17 +54,15 @@ async def test_the_list_of_actions_has_every_key_and_one_quit(pilot: Pilot[None]
     assert TABS.keys() <= set(names)
     assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
     assert names.count("Quit") == 1 and all(entry.key for entry in entries)
-    await dialog_of(pilot, "ctrl+p")
+    await press(pilot, "ctrl+p", then=KeysScreen)
     shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
     assert shown.count("Quit") == 1
 
 
 async def test_typed_words_choose_an_action_and_enter_runs_it(pilot: Pilot[None]) -> None:
-    await dialog_of(pilot, "ctrl+p")
-    await pilot.press(*"next column")
-    await until(pilot, lambda: table_of(pilot, "entries").row_count == 2)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await press(pilot, "ctrl+p", then=KeysScreen)
+    await press(pilot, *"next column", then=lambda: table_of(pilot, "entries").row_count == 2)
+    await press(pilot, "enter", then=MainScreen)
     await until(pilot, lambda: "Recall@100 ▼" in screen_text(pilot.app))
 
 
@@ -86,12 +73,11 @@ async def test_letters_typed_with_the_key_of_the_list_are_its_search(pilot: Pilo
 
 
 async def test_a_chosen_key_of_the_dialog_is_run(pilot: Pilot[None]) -> None:
-    await dialog_of(pilot, "question_mark")
+    await press(pilot, "question_mark", then=KeysScreen)
     table = table_of(pilot, "entries")
     number = next(key for key, cells in rows_of(table).items() if cells[0] == "Attacks")
     table.move_to(number)
-    await pilot.press("enter")
-    await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
+    await press(pilot, "enter", then=lambda: pilot.app.screen.query("#attacks-page"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), *long_values([(40, 12), (20, 5)])])
@@ -126,27 +112,6 @@ def _footer_line(pilot: Pilot[None]) -> str:
     return screen_text(pilot.app).splitlines()[footer.region.y]
 
 
-@pytest.mark.slow
-async def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder, pilot: Pilot[None]) -> None:
-    found = set()
-
-    def note(screen: Screen[object]) -> None:
-        active = screen.active_bindings.get("p")
-        if active is not None:
-            found.add(active.binding.description)
-
-    for number in (2, 3, 6, 1):
-        await on_page(pilot, number)
-        note(pilot.app.screen)
-    table_of(pilot, "runs").move_to(finished.id)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-    note(pilot.app.screen)
-    assert found == {"Package"}
-    await pilot.press("p")
-    await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
-
-
 async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
     line = next(line for line in screen_text(pilot.app).splitlines() if "2 Attacks" in line)
     await pilot.click("#page-tabs", offset=(line.index("2 Attacks"), 0))
@@ -156,57 +121,43 @@ async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
 # The round.
 
 
-async def test_the_lists_follow_the_round_and_the_next_start_remembers_it(machine: Machine) -> None:
-    file = str(machine.folder / "round.toml")
-    try:
-        async with open_app() as pilot:
-            await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
-            await pilot.press("b")
-            await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-            burst(pilot, *file, "enter")
-            await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
-            await until(pilot, lambda: "round small" in screen_text(pilot.app))
-        assert load_round_choice() == file
-        async with open_app() as pilot:
-            await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
-            assert "round small" in screen_text(pilot.app)
-            await on_page(pilot, 2)
-            assert title_of(pilot, "attack-list") == "Attacks · best on small"
-    finally:
-        save_round_choice(None)
+async def test_the_lists_follow_the_round_and_the_next_start_remembers_it(small_round: str) -> None:
+    save_round_choice(None)
+    async with open_app() as pilot:
+        await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
+        await press(pilot, "b", then=RoundDialog)
+        burst(pilot, *small_round, "enter")
+        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+        await until(pilot, lambda: "round small" in screen_text(pilot.app))
+    assert load_round_choice() == small_round
+    async with open_app() as pilot:
+        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+        assert "round small" in screen_text(pilot.app)
 
 
 async def test_typed_text_and_the_arrows_choose_from_one_list(pilot: Pilot[None]) -> None:
-    await pilot.press("b")
-    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    await press(pilot, "b", then=RoundDialog)
     field, table = pilot.app.screen.query_one(Input), table_of(pilot, "choices")
     assert field.has_focus and table.key_under_cursor == ""
-    await pilot.press(*"satml")
-    await until(pilot, lambda: table.row_count and all("satml" in key for key in table.keys))
+    await press(pilot, *"satml", then=lambda: table.row_count and all("satml" in key for key in table.keys))
     first = table.key_under_cursor
-    await pilot.press("down")
-    await until(pilot, lambda: table.key_under_cursor != first)
+    await press(pilot, "down", then=lambda: table.key_under_cursor != first)
     chosen = table.key_under_cursor
     assert field.has_focus and field.value == "satml"
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await press(pilot, "enter", then=MainScreen)
     assert load_round_choice() == chosen
-    await pilot.press("b")
-    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    await press(pilot, "b", then=RoundDialog)
     assert table_of(pilot, "choices").key_under_cursor == chosen
-    await pilot.press(*"all rounds", "enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await press(pilot, *"all rounds", "enter", then=MainScreen)
     assert load_round_choice() is None
 
 
 async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]) -> None:
-    await pilot.press("b")
-    await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+    await press(pilot, "b", then=RoundDialog)
     await pilot.press(*"[/no.toml", "enter")
     await until(pilot, lambda: "[/no.toml" in str(pilot.app.screen.query_one("#problem").render()))
     assert isinstance(pilot.app.screen, RoundDialog)
-    await pilot.press("escape")
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await press(pilot, "escape", then=MainScreen)
     assert load_round_choice() is None
 
 
@@ -235,8 +186,7 @@ async def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "file").touch()
     async with open_app() as pilot:
         monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
-        await pilot.press("f2")
-        await until(pilot, lambda: "cannot be written" in notifications(pilot))
+        await press(pilot, "f2", then=lambda: "cannot be written" in notifications(pilot))
 
 
 async def test_the_log_has_the_start_and_errors_in_printable_text() -> None:

@@ -7,15 +7,24 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from harness.runs.folder import remove_run
-from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.list_table import ListTable
-from tests.functional.machine import PLUGINS, Machine
-from tests.tui.piloting import SIZES, burst, notifications, on_page, open_app, screen_text, text_of, title_of, until
-from tests.tui.stored import stored_run
+from tests.functional.machine import PLUGINS
+from tests.tui.piloting import (
+    SIZES,
+    burst,
+    notifications,
+    on_page,
+    open_app,
+    press,
+    screen_text,
+    text_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import AddRun
 from tests.tui.tables import drawn_cursor, rows_of, table_of
 
 
@@ -74,8 +83,7 @@ async def test_a_broken_attack_is_a_row_with_its_error_and_has_no_form(plugins: 
         summary = rows_of(attacks(pilot))[key][-1]
         assert summary.startswith("broken: ") and summary.isprintable()
         await until(pilot, lambda: "broken is broken" in text_of(pilot, "#about-text"))
-        await pilot.press("n")
-        await until(pilot, lambda: notifications(pilot))
+        await press(pilot, "n", then=lambda: notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
 
 
@@ -87,27 +95,22 @@ async def test_the_chosen_attack_is_described_with_its_source(plugins: Path) -> 
         assert "class Draws" in text_of(pilot, "#source-text")
 
 
-async def test_results_and_versions_of_its_runs_are_part_of_the_description(plugins: Path, machine: Machine) -> None:
-    runs = [stored_run(machine.folder, f"{name}-draws-small", range(32), age=9.0) for name in ("aaaa", "bbbb")]
+async def test_results_and_versions_of_its_runs_are_part_of_the_description(plugins: Path, add_run: AddRun) -> None:
+    for name in ("aaaa", "bbbb"):
+        add_run(f"{name}-draws-small", range(32), age=9.0)
     async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
         await until(pilot, lambda: "  small: 0.500" in text_of(pilot, "#about-text"))
         await until(pilot, lambda: ": 2 runs, last " in text_of(pilot, "#about-text"))
-    for folder in runs:
-        remove_run(folder)
 
 
-async def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
-    run = stored_run(machine.folder, "aaaa-draws-small", range(32))
-    save_round_choice(str(machine.folder / "round.toml"))
-    try:
-        async with open_app(attacks_folder=plugins) as pilot:
-            key = await chosen(pilot, "draws")
-            assert title_of(pilot, "attack-list") == "Attacks · best on small"
-            await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
-    finally:
-        save_round_choice(None)
-        remove_run(run)
+@pytest.mark.usefixtures("small_round")
+async def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, add_run: AddRun) -> None:
+    add_run("aaaa-draws-small", range(32))
+    async with open_app(attacks_folder=plugins) as pilot:
+        key = await chosen(pilot, "draws")
+        assert title_of(pilot, "attack-list") == "Attacks · best on small"
+        await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
 
 
 async def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
@@ -121,58 +124,17 @@ async def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
         await until(pilot, lambda: "An attack that runs for minutes" in text_of(pilot, "#about-text"))
 
 
-@pytest.mark.slow
-async def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one_that_n_runs(
-    plugins: Path,
-) -> None:
-    async with open_app(size=(100, 20), attacks_folder=plugins) as pilot:
-        await on_page(pilot, 2)
-        await until(pilot, lambda: attacks(pilot).row_count > 10)
-        await pilot.press("end", "k")
-        name = rows_of(attacks(pilot))[str(attacks(pilot).key_under_cursor)][0]
-        for _ in range(2):
-            await until(pilot, lambda: name in drawn_cursor(pilot, attacks(pilot)))
-            await pilot.press("n")
-            screen = await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen) and pilot.app.screen)
-            assert screen._attack.shown_name == name
-            await pilot.resize_terminal(100, 18)
-            await pilot.press("escape")
-            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-            await pilot.press("1", "2")
-            await until(pilot, lambda: attacks(pilot).has_focus)
-
-
-async def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
-    file = str(machine.folder / "round.toml")
-    save_round_choice(file)
-    try:
-        async with open_app(attacks_folder=plugins) as pilot:
-            await chosen(pilot, "draws")
-            await pilot.press("n")
-            await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
-            await until(pilot, lambda: f"--round {file}" in text_of(pilot, "#command Static"))
-    finally:
-        save_round_choice(None)
-
-
-async def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None:
-    async with open_app(size=(60, 20), attacks_folder=plugins) as pilot:
-        await on_page(pilot, 2)
-        await until(pilot, lambda: attacks(pilot).row_count > 10)
-        for first, last in (("home", "end"), ("g", "G")):
-            await pilot.press(last)
-            await until(pilot, lambda: attacks(pilot).key_under_cursor == attacks(pilot).keys[-1])
-            assert "▌" in drawn_cursor(pilot, attacks(pilot))
-            await pilot.press(first)
-            await until(pilot, lambda: attacks(pilot).key_under_cursor == attacks(pilot).keys[0])
-            assert "▌" in drawn_cursor(pilot, attacks(pilot)) and attacks(pilot)._first_column == 1
+async def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, small_round: str) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
+        await chosen(pilot, "draws")
+        await press(pilot, "n", then=NewRunScreen)
+        await until(pilot, lambda: f"--round {small_round}" in text_of(pilot, "#command Static"))
 
 
 async def test_an_invalid_name_keeps_the_dialog_and_a_valid_attack_is_selected(plugins: Path, here: Path) -> None:
     async with open_app(attacks_folder=plugins) as pilot:
         await on_page(pilot, 2)
-        await pilot.press("a")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await press(pilot, "a", then=NameDialog)
         assert "my_attack_1" in screen_text(pilot.app)
         for invalid in ("not a name", "draws"):
             burst(pilot, "end", "ctrl+u", *invalid, "enter")
@@ -190,10 +152,8 @@ async def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
     async with open_app(attacks_folder=plugins) as pilot:
         before = sorted(plugins.iterdir())
         await on_page(pilot, 2)
-        await pilot.press("a")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await press(pilot, "a", then=NameDialog)
+        await press(pilot, "escape", then=MainScreen)
         assert sorted(plugins.iterdir()) == before
 
 
@@ -202,11 +162,9 @@ async def test_a_built_in_attack_is_copied_before_it_is_edited(here: Path) -> No
     async with open_app() as pilot:
         built_in = Path(await chosen(pilot, "greedy"))
         for answer in ("n", "y"):
-            await pilot.press("e")
-            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            await press(pilot, "e", then=ConfirmDialog)
             assert "part of the package" in screen_text(pilot.app) and not copy.exists()
-            await pilot.press(answer)
-            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+            await press(pilot, answer, then=MainScreen)
         await until(pilot, lambda: copy.exists())
         assert copy.read_bytes() == built_in.read_bytes()
         await until(pilot, lambda: attacks(pilot).key_under_cursor == str(copy.resolve()))
@@ -220,8 +178,7 @@ async def test_an_editor_that_does_not_start_is_a_message(
     monkeypatch.setenv("EDITOR", editor)
     async with open_app(attacks_folder=plugins) as pilot:
         await chosen(pilot, "draws")
-        await pilot.press("e")
-        await until(pilot, lambda: notifications(pilot))
+        await press(pilot, "e", then=lambda: notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
 
 
@@ -243,5 +200,4 @@ async def test_o_sorts_by_each_column_and_then_as_before(pilot: Pilot[None]) -> 
         orders.append(table.keys)
         assert any(arrow in screen_text(pilot.app) for arrow in ("▲", "▼"))
     assert all(sorted(order) == sorted(before) for order in orders) and orders[-1] != before
-    await pilot.press("o")
-    await until(pilot, lambda: table.keys == before)
+    await press(pilot, "o", then=lambda: table.keys == before)

@@ -14,7 +14,7 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
 from tests.records import RecordedAudit, recorded_audit
-from tests.tui.piloting import SIZES, open_screen, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, open_screen, press, screen_text, text_of, title_of, until
 from tests.tui.tables import table_of
 
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
@@ -63,8 +63,7 @@ async def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: Recorded
                 ("4", "[0.125, 0.500]"),
                 ("5", "1 warning"),
             ):
-                await pilot.press(*key)
-                await until(pilot, lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
+                await press(pilot, *key, then=lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
 
 
 async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
@@ -78,8 +77,7 @@ async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
 async def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     async with open_audit(audit.folder, size=(160, 40)) as pilot:
         await until(pilot, lambda: title_of(pilot, "plot") == "trigram vs. time")
-        await pilot.press("4", "down")
-        await until(pilot, lambda: title_of(pilot, "plot").startswith("[/bold]"))
+        await press(pilot, "4", "down", then=lambda: title_of(pilot, "plot").startswith("[/bold]"))
         # A new figure does not change the choice.
         audit.figure(audit.batch("complete/0/8", 8.0), "another", 0.5)
         table = table_of(pilot, "figure-table")
@@ -94,16 +92,14 @@ async def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit
         batch = audit.batch("complete/0/8", 8.0)
         audit.figure(batch, "third", 0.5)
         await until(pilot, lambda: table.row_count == 3)
-        await pilot.press("f")
-        await until(pilot, lambda: "view frozen" in text_of(pilot, "#who"))
+        await press(pilot, "f", then=lambda: "view frozen" in text_of(pilot, "#who"))
         audit.figure(batch, "fourth", 0.5)
         audit.spent(33.0)
         screen = pilot.app.screen
         assert isinstance(screen, AuditScreen)
         await until(pilot, lambda: screen._snapshot is not None and len(screen._snapshot.figures) == 4)
         assert table.row_count == 3 and "0:33" not in text_of(pilot, "#bars")
-        await pilot.press("f")
-        await until(pilot, lambda: table.row_count == 4)
+        await press(pilot, "f", then=lambda: table.row_count == 4)
 
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 35), (200, 55)])
@@ -113,15 +109,13 @@ async def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tu
     audit.findings({"heat_maps": [{**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]})
     async with open_audit(audit.folder, size=size) as pilot:
         await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
-        await pilot.press("1")
-        await until(pilot, lambda: title_of(pilot, "map").startswith("Map [/bold]"))
+        await press(pilot, "1", then=lambda: title_of(pilot, "map").startswith("Map [/bold]"))
         await until(pilot, lambda: "█" in screen_text(pilot.app) and "book" in screen_text(pilot.app))
         words = screen_text(pilot.app)
         assert all(line.isprintable() for line in words.splitlines())
         # The other panels follow it.
         if size[0] < 100:
-            await pilot.press("5")
-            await until(pilot, lambda: "trigram" in screen_text(pilot.app))
+            await press(pilot, "5", then=lambda: "trigram" in screen_text(pilot.app))
 
 
 async def test_the_whole_answer_and_the_tables_with_texts_are_shown(audit: RecordedAudit) -> None:
@@ -147,17 +141,14 @@ async def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None
         await pilot.press("r")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
-        await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
+        await press(pilot, "s", then=ConfirmDialog)
+        await press(pilot, "n", then=AuditScreen)
         audit.event("phase", phase="finished")
         await until(pilot, lambda: "✓ finished" in text_of(pilot, "#who"))
         await pilot.press("s", "r", "p", "R")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
-        await pilot.press("4")
-        await until(pilot, lambda: "0.25" in screen_text(pilot.app))
+        await press(pilot, "4", then=lambda: "0.25" in screen_text(pilot.app))
 
 
 async def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:

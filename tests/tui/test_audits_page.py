@@ -9,13 +9,12 @@ from textual.pilot import Pilot
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.tui.pages import audits
+from harness.tui.pages import audits, runs
 from harness.tui.screens.audit import AuditScreen
-from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.records import RecordedAudit, recorded_audit, recorded_run
-from tests.tui.piloting import SIZES, on_page, open_app, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, press, screen_text, text_of, title_of, until
 from tests.tui.tables import rows_of, table_of
 
 
@@ -50,10 +49,8 @@ async def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, t
         ):
             await on_page(pilot, number)
             await until(pilot, lambda name=name, id_=id_: table_of(pilot, name).key_under_cursor == id_)
-            await pilot.press("enter")
-            await until(pilot, lambda kind=kind: isinstance(pilot.app.screen, kind))
-            await pilot.press("q")
-            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+            await press(pilot, "enter", then=lambda kind=kind: isinstance(pilot.app.screen, kind))
+            await press(pilot, "q", then=MainScreen)
 
 
 async def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: RecordedAudit) -> None:
@@ -65,10 +62,6 @@ async def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: R
         await on_page(pilot, 3)
         await until(pilot, lambda: table_of(pilot, "audits").row_count)
         assert keys(pilot) == {"s"}
-        await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         audit.event("phase", phase="stopped")
         await until(pilot, lambda: rows_of(table_of(pilot, "audits"))[audit.folder.id][3] == "stopped")
         assert keys(pilot) == {"r"}
@@ -86,24 +79,20 @@ async def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) 
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
 
 
+def unreadable(_: RunFolder) -> dict[str, object]:
+    raise HarnessError("locked [/")
+
+
 async def test_an_answer_that_could_not_be_read_is_asked_again(
     audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
-
-    def answer(command: list[str], **_: object) -> dict[str, object]:
-        asked.append(command)
-        if len(asked) == 1:
-            raise HarnessError("no space left on the device.")
-        return {
-            "findings": {},
-            "conclusion": {"question": "Seen?", "answer": "Probably", "evidence": "e", "caveat": ""},
-        }
-
-    monkeypatch.setattr(audits, "run_command", answer)
-    monkeypatch.setattr(audits, "_RETRY_SECONDS", 0.5)
+    audit.findings({"conclusion": {"question": "Seen?", "answer": "Probably", "evidence": "e", "caveat": ""}})
     audit.event("phase", phase="finished", reason="")
-    async with open_app() as pilot:
-        await on_page(pilot, 3)
-        await until(pilot, lambda: "no space left" in text_of(pilot, "#answer-text") or len(asked) > 1)
-        await until(pilot, lambda: len(asked) == 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "_RETRY_SECONDS", 0.5)
+        patch.setattr(audits, "read_findings", unreadable)
+        async with open_app() as pilot:
+            await on_page(pilot, 3)
+            await until(pilot, lambda: text_of(pilot, "#answer-text") == "locked [/")
+            patch.undo()
+            await until(pilot, lambda: text_of(pilot, "#answer-text").startswith("Seen? Probably"))

@@ -20,7 +20,7 @@ from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.records import change_spec
-from tests.tui.piloting import SIZES, burst, notifications, open_screen, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, burst, notifications, open_screen, press, screen_text, text_of, title_of, until
 from tests.tui.stored import live_run, stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -86,8 +86,7 @@ async def test_curves_have_markers_without_colours(
             return text.count("●") > 2 and text.count("■") > 2
 
         await until(pilot, has_markers)
-        await pilot.press("]")
-        await until(pilot, lambda: title_of(pilot, "curves").startswith("Recall vs. time, "))
+        await press(pilot, "]", then=lambda: title_of(pilot, "curves").startswith("Recall vs. time, "))
         assert " leads from " in title_of(pilot, "curves")
         await until(pilot, has_markers)
 
@@ -104,24 +103,20 @@ async def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: t
         answers = load_answers(pair[0].attack_spec().round)
         assert answers is not None and notes[0].split() == [str(token) for token in answers[0]]
         table.move_to("1")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
+        await press(pilot, "enter", then=ExampleScreen)
         await until(pilot, lambda: table_of(pilot, "candidates").row_count == 4)
         rows = rows_of(table_of(pilot, "candidates"))
         assert [rows[f"{folder.id} 1"][1] for folder in pair] == ["✓", "✗ 1"]
         assert [rows[f"run {folder.id}"] for folder in pair] == [[f"{folder.id}: 1 candidate"] for folder in pair]
         assert text_of(pilot, "#which") == "Example 1 · 6 of 24"
-        await pilot.press("N", "N")
-        await until(pilot, lambda: text_of(pilot, "#which") == "Example 43 · 4 of 24")
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await press(pilot, "N", "N", then=lambda: text_of(pilot, "#which") == "Example 43 · 4 of 24")
+        await press(pilot, "escape", then=CompareScreen)
 
 
 async def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -> None:
     async with open_screen(ExampleScreen(pair, [1, 2], 1)) as pilot:
         await until(pilot, lambda: table_of(pilot, "candidates").row_count)
-        await pilot.press(":")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await press(pilot, ":", then=NameDialog)
         burst(pilot, *"64", "enter")
         await until(pilot, lambda: "expected an id from 0 to 63" in screen_text(pilot.app))
         burst(pilot, "end", "ctrl+u", *"30", "enter")
@@ -132,10 +127,8 @@ async def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFold
 async def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
     async with open_comparison(pair) as pilot:
         assert "64 examples" in text_of(pilot, "#header")
-        await pilot.press("u")
-        await until(pilot, lambda: "48 examples not in the training set" in text_of(pilot, "#header"))
-        await pilot.press("u")
-        await until(pilot, lambda: "64 examples" in text_of(pilot, "#header"))
+        await press(pilot, "u", then=lambda: "48 examples not in the training set" in text_of(pilot, "#header"))
+        await press(pilot, "u", then=lambda: "64 examples" in text_of(pilot, "#header"))
 
 
 async def test_a_round_without_not_in_train_examples_says_so(
@@ -143,8 +136,7 @@ async def test_a_round_without_not_in_train_examples_says_so(
 ) -> None:
     leak_examples(machine.folder, 64)
     async with open_comparison(pair) as pilot:
-        await pilot.press("u")
-        await until(pilot, lambda: notifications(pilot))
+        await press(pilot, "u", then=lambda: notifications(pilot))
         assert "64 examples" in text_of(pilot, "#header")
     leak_examples(machine.folder, 16)
 
@@ -165,25 +157,11 @@ async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
         await until(pilot, lambda: "enter" not in pilot.app.screen.active_bindings)
         table.move_to("source")
         await until(pilot, lambda: "enter" in pilot.app.screen.active_bindings)
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SourceDiffScreen))
+        await press(pilot, "enter", then=SourceDiffScreen)
         diff = text_of(pilot, "#diff")
         assert "-first [/b]" in diff.splitlines() and "\n same\n" in diff
         assert any(line.startswith("+second ") for line in diff.splitlines()) and "\x1b" not in diff
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
-
-
-async def test_three_runs_have_a_matrix_of_differences(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
-    third = stored_run(machine.folder, "ijkl-third", range(10), age=-2.0)
-    leak_examples(machine.folder, 16)
-    async with open_comparison((*pair, third)) as pilot:
-        assert text_of(pilot, "#header").startswith("3 runs of small")
-        assert list(rows_of(table_of(pilot, "score-table"))) == [folder.id for folder in (*pair, third)]
-        rows = rows_of(table_of(pilot, "difference-table"))
-        assert rows[third.id][1].startswith("-0.469") and rows[third.id][3] == "·"
-        assert table_of(pilot, "example-table").row_count == 44
-    remove_run(third)
+        await press(pilot, "q", then=CompareScreen)
 
 
 async def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(

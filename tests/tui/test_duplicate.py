@@ -9,7 +9,7 @@ from harness.core.run_request import RunRequest
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import PLUGINS
 from tests.records import recorded_run
-from tests.tui.piloting import notifications, on_page, open_app, text_of, until
+from tests.tui.piloting import notifications, on_page, open_app, press, text_of, until
 from tests.tui.tables import table_of
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -34,8 +34,7 @@ async def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Pa
     async with open_app(size=(200, 50)) as pilot:
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
+        await press(pilot, "d", then=NewRunScreen)
         await until(pilot, lambda: "--group night" in " ".join(text_of(pilot, "#command Static").split()))
         command = " ".join(text_of(pilot, "#command Static").split())
         for words in ("run draws", "--limit 5", "--devices cpu:2", "--guesses-per-example 0", f"--attacks {own}"):
@@ -47,6 +46,5 @@ async def test_an_attack_whose_directory_is_gone_is_not_replaced_by_another_of_i
     async with open_app(size=(120, 35)) as pilot:
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
-        await pilot.press("d")
-        await until(pilot, lambda: "no such directory" in notifications(pilot))
+        await press(pilot, "d", then=lambda: "no such directory" in notifications(pilot))
         assert not isinstance(pilot.app.screen, NewRunScreen)

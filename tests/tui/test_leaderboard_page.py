@@ -1,12 +1,10 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import Machine
 from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
 from tests.tui.stored import stored_run
@@ -14,12 +12,10 @@ from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(autouse=True)
-def here(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(small_round: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a new directory, with the small round chosen."""
     monkeypatch.chdir(tmp_path)
-    save_round_choice(str(machine.folder / "round.toml"))
-    yield tmp_path
-    save_round_choice(None)
+    return tmp_path
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -10,8 +10,8 @@ from harness.plugins.discovery import AttackFile
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
 from tests.tools.tiers import long_values
-from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import burst, open_screen, screen_text, until
+from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, typed, written
+from tests.tui.piloting import burst, open_screen, press, screen_text, text_of, until
 
 SIZES = [(80, 24), *long_values([(200, 50)])]
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""
@@ -95,8 +95,7 @@ async def test_the_values_to_choose_from_follow_the_round() -> None:
         await until(pilot, lambda: "ctrl+t: the attack's defaults" in text_of(pilot, "#state"))
         await typed(pilot, rows["--round"], "demo")
         await until(pilot, lambda: "ctrl+t: the attack's defaults" in text_of(pilot, "#state"))
-        await pilot.press("ctrl+t", "ctrl+t")
-        await until(pilot, lambda: "Values: preset of demo" in text_of(pilot, "#state"))
+        await press(pilot, "ctrl+t", "ctrl+t", then=lambda: "Values: preset of demo" in text_of(pilot, "#state"))
         assert fields_of(stage(pilot).shown)["trials"].text == "4"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Button, Input, OptionList, Static
+from textual.widgets import Button, Input, OptionList
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
@@ -19,7 +19,7 @@ from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.records import Recorded
 from tests.tools.tiers import long_values
-from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, screen_text, until
+from tests.tui.piloting import ScreenApp, open_app, open_run, open_screen, press, screen_text, text_of, until
 from tests.tui.stub_command import StubCommand
 from tests.tui.tables import table_of
 
@@ -63,10 +63,6 @@ def title(pilot: Pilot[None]) -> str:
     return str(screen(pilot).query_one("#checklist").border_title)
 
 
-def text(pilot: Pilot[None], selector: str) -> str:
-    return str(screen(pilot).query_one(selector, Static).content)
-
-
 def checklist(pilot: Pilot[None]) -> OptionList:
     return screen(pilot).query_one("#checklist", OptionList)
 
@@ -102,10 +98,9 @@ async def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, 
         assert "✗ team         no team file" in words and "→ write team.toml with [[members]]" in words
         assert checklist(pilot).highlighted_option is not None
         assert checklist(pilot).highlighted_option.id == row(pilot, "team").split()[1] == "team"
-        assert text(pilot, "#message") == "unmet: team, description" and not is_ready(pilot)
+        assert text_of(pilot, "#message") == "unmet: team, description" and not is_ready(pilot)
         await go_to(pilot, "description")
-        await pilot.press("space")
-        await until(pilot, lambda: "cannot be accepted" in text(pilot, "#message"))
+        await press(pilot, "space", then=lambda: "cannot be accepted" in text_of(pilot, "#message"))
         await go_to(pilot, "round")
         write_files(here)
         await until(pilot, lambda: is_ready(pilot))
@@ -113,7 +108,7 @@ async def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, 
         assert row(pilot, "description").startswith("· description the description has 4 words outside tables")
         assert checklist(pilot).highlighted_option.id == "round"
         command = f"harness bundle create {finished.id}"
-        assert text(pilot, "#command Static") == command and text(pilot, "#message") == "ready."
+        assert text_of(pilot, "#command Static") == command and text_of(pilot, "#message") == "ready."
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command
 
@@ -126,13 +121,12 @@ async def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, he
         await typed(pilot, 0, "our")
         await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
         assert "✗ no such file" in screen_text(pilot.app)
-        await pilot.press("right")
-        await until(pilot, lambda: is_ready(pilot))
+        await press(pilot, "right", then=lambda: is_ready(pilot))
         await typed(pilot, 2, "far")
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("ctrl+r")
         assert not is_ready(pilot)
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in "))
+        await until(pilot, lambda: text_of(pilot, "#message").startswith("packaged in "))
         zip_ = Path("far") / f"{finished.id}.zip"
         words = screen_text(pilot.app)
         assert f"✓ {zip_}" in words and f"SHA-256 {hashlib.sha256(zip_.read_bytes()).hexdigest()}" in words
@@ -155,12 +149,11 @@ async def test_an_existing_zip_is_replaced_only_after_confirmation(finished: Run
     async with open_package(finished) as pilot:
         for key in ("n", "y"):
             await until(pilot, lambda: is_ready(pilot))
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            await press(pilot, "ctrl+s", then=ConfirmDialog)
             assert "already exists" in screen_text(pilot.app)
             assert zip_.read_text() == "before"
             await pilot.press(key)
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
+        await until(pilot, lambda: text_of(pilot, "#message").startswith("packaged in"))
     assert zipfile.is_zipfile(zip_)
 
 
@@ -169,23 +162,21 @@ async def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, h
     folder = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "32")["directory"]))
     write_files(here)
     async with open_package(folder) as pilot:
-        await until(pilot, lambda: text(pilot, "#message") == "unmet: partial")
+        await until(pilot, lambda: text_of(pilot, "#message") == "unmet: partial")
         assert row(pilot, "partial").endswith("→ run the attack without --limit; or accept it with Space")
         await pilot.press("ctrl+r")
-        assert text(pilot, "#message").startswith("partial: --limit left out 32 of 64 examples")
-        await pilot.press("space")
-        await until(pilot, lambda: is_ready(pilot))
+        assert text_of(pilot, "#message").startswith("partial: --limit left out 32 of 64 examples")
+        await press(pilot, "space", then=lambda: is_ready(pilot))
         assert row(pilot, "partial").startswith("– partial") and "the manifest records it" in row(pilot, "partial")
-        assert "11 of 12 met, 1 accepted" in title(pilot) and "--accept partial" in text(pilot, "#command Static")
-        await pilot.press("a")
-        await until(pilot, lambda: not is_ready(pilot))
-        assert row(pilot, "partial").startswith("✗ partial") and "--accept" not in text(pilot, "#command Static")
+        assert "11 of 12 met, 1 accepted" in title(pilot) and "--accept partial" in text_of(pilot, "#command Static")
+        await press(pilot, "a", then=lambda: not is_ready(pilot))
+        assert row(pilot, "partial").startswith("✗ partial") and "--accept" not in text_of(pilot, "#command Static")
         await go_to(pilot, "round")
-        await pilot.press("space")
-        await until(pilot, lambda: text(pilot, "#message") == "round is met: there is nothing to accept.")
+        await press(
+            pilot, "space", then=lambda: text_of(pilot, "#message") == "round is met: there is nothing to accept."
+        )
         await go_to(pilot, "partial")
-        await pilot.press("space", "ctrl+r")
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
+        await press(pilot, "space", "ctrl+r", then=lambda: text_of(pilot, "#message").startswith("packaged in"))
         assert ", 1 mark" in screen_text(pilot.app) and "accepted: partial – --limit left out 32" in screen_text(
             pilot.app
         )
@@ -201,11 +192,12 @@ async def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, he
         await until(pilot, lambda: row(pilot, "ended").startswith("✗ ended the run is running"))
         await go_to(pilot, "ended")
         await pilot.press("space")
-        await until(pilot, lambda: text(pilot, "#message").startswith("ended cannot be accepted: the run is running;"))
+        await until(
+            pilot, lambda: text_of(pilot, "#message").startswith("ended cannot be accepted: the run is running;")
+        )
         running.event("phase", phase="stopped")
         await until(pilot, lambda: "the run stopped" in row(pilot, "ended"))
-        await pilot.press("space")
-        await until(pilot, lambda: row(pilot, "ended").startswith("– ended"))
+        await press(pilot, "space", then=lambda: row(pilot, "ended").startswith("– ended"))
 
 
 async def test_escape_cancels_the_packaging_and_then_closes_the_screen(
@@ -215,11 +207,9 @@ async def test_escape_cancels_the_packaging_and_then_closes_the_screen(
     command = StubCommand(here / "stub", monkeypatch)
     async with open_package(finished) as pilot:
         await until(pilot, lambda: is_ready(pilot))
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
+        await press(pilot, "ctrl+r", then=lambda: command.has("started"))
         assert not is_ready(pilot)
-        await pilot.press("escape")
-        await until(pilot, lambda: text(pilot, "#message") == "cancelled.")
+        await press(pilot, "escape", then=lambda: text_of(pilot, "#message") == "cancelled.")
         assert command.has("interrupted") and not command.has("finished")
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("escape")
@@ -241,10 +231,9 @@ async def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here
         (here / "team.toml").write_text('[[members]]\nname = "[/ \\u001b[31mAda"\n')
         await until(pilot, lambda: row(pilot, "team") == "✓ team the team is [/ �[31mAda")
         screen(pilot).query(Input)[2].value = out
-        await until(pilot, lambda: is_ready(pilot) and out in text(pilot, "#command Static"))
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: screen(pilot).query_one("#message").has_class("-error"))
-        assert text(pilot, "#message") == f"{out}: cannot be written (File name too long)."
+        await until(pilot, lambda: is_ready(pilot) and out in text_of(pilot, "#command Static"))
+        await press(pilot, "ctrl+r", then=lambda: screen(pilot).query_one("#message").has_class("-error"))
+        assert text_of(pilot, "#message") == f"{out}: cannot be written (File name too long)."
         assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(screen_text(pilot.app))
 
 
@@ -252,7 +241,7 @@ async def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
     async with open_package(copy) as pilot:
         copy.spec_file.unlink()
         await until(pilot, lambda: screen(pilot).query_one("#state").has_class("-error"))
-        assert "spec.json" in text(pilot, "#state") and not is_ready(pilot)
+        assert "spec.json" in text_of(pilot, "#state") and not is_ready(pilot)
         assert row(pilot, "ended") == "✓ ended the run is finished"
 
 
@@ -272,19 +261,15 @@ async def test_the_list_of_runs_and_the_palette_open_it(finished: RunFolder, siz
         runs = table_of(pilot, "runs")
         await until(pilot, lambda: runs.row_count)
         runs.move_to(finished.id)
-        await pilot.press("p")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, PackageScreen))
+        await press(pilot, "p", then=PackageScreen)
+        await press(pilot, "escape", then=lambda: not isinstance(pilot.app.screen, PackageScreen))
         await pilot.press("ctrl+p", *"package")
         await until(pilot, lambda: "Package the run for its organizers" in screen_text(pilot.app))
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
+        await press(pilot, "enter", then=PackageScreen)
 
 
 async def test_the_run_screen_opens_it(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
         assert "p Package" in screen_text(pilot.app)
-        await pilot.press("p")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
+        await press(pilot, "p", then=PackageScreen)
         await until(pilot, lambda: finished.id in screen_text(pilot.app))

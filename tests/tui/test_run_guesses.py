@@ -1,16 +1,14 @@
 """The table of guesses: following the newest, verdicts, searching, and opening an example."""
 
-import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
-from harness.tui.guess_search import highlight
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from tests.records import Recorded
-from tests.tui.piloting import burst, open_run, screen_text, text_of, title_of, until
+from tests.tui.piloting import burst, open_run, press, screen_text, text_of, title_of, until
 from tests.tui.stored import add_guesses
 from tests.tui.tables import drawn_cursor, rows_of, table_of
 
@@ -31,13 +29,11 @@ async def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(run
         await until(pilot, lambda: table.row_count == 60 and table.key_under_cursor == "60")
         add_guesses(running, 30)
         await until(pilot, lambda: table.key_under_cursor == "90")
-        await pilot.press("up", "up", "up")
-        await until(pilot, lambda: table.key_under_cursor == "87")
+        await press(pilot, "up", "up", "up", then=lambda: table.key_under_cursor == "87")
         add_guesses(running, 30)
         await until(pilot, lambda: table.row_count == 120)
         assert table.key_under_cursor == "87" and "▌" in drawn_cursor(pilot, table)
-        await pilot.press("G")
-        await until(pilot, lambda: table.key_under_cursor == "120")
+        await press(pilot, "G", then=lambda: table.key_under_cursor == "120")
         add_guesses(running, 10)
         await until(pilot, lambda: table.key_under_cursor == "130")
 
@@ -49,8 +45,7 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
         return [str(column.title) for column in guesses(pilot)._columns]
 
     async with open_run(running.folder) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: guesses(pilot).row_count == 4)
+        await press(pilot, "3", then=lambda: guesses(pilot).row_count == 4)
         assert titles(pilot) == ["example", "time", "score", "diff", "prefix", "suffix"]
         running.guess(running.batch("guess/7/0"), [(0, False, 0.5)], [7])
         await until(pilot, lambda: guesses(pilot).row_count == 5)
@@ -60,16 +55,13 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
 
 async def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: guesses(pilot).row_count == 64)
+        await press(pilot, "3", then=lambda: guesses(pilot).row_count == 64)
         for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
-            await pilot.press("m")
-            await until(pilot, lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
+            await press(pilot, "m", then=lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
             mark = "✓" if words == "right" else "✗"
             assert all(cells[3].startswith(mark) for cells in rows_of(guesses(pilot)).values())
-        await pilot.press("m")
-        await until(pilot, lambda: guesses(pilot).row_count == 64)
+        await press(pilot, "m", then=lambda: guesses(pilot).row_count == 64)
 
 
 async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> None:
@@ -85,11 +77,9 @@ async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) 
         snapshot = screen._snapshot
         await until(pilot, lambda: screen._snapshot is not snapshot)
         assert guesses(pilot).row_count == 0
-        await pilot.press("escape")
-        await until(pilot, lambda: len(examples(pilot)) > 1)
+        await press(pilot, "escape", then=lambda: len(examples(pilot)) > 1)
         assert title_of(pilot, "guesses") == "Guesses"
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
+        await press(pilot, "escape", then=lambda: not isinstance(pilot.app.screen, RunScreen))
 
 
 async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
@@ -99,8 +89,7 @@ async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
         await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
         found = rows_of(guesses(pilot))
         for words, mark in (("right", "✓"), ("wrong", "✗")):
-            await pilot.press("m")
-            await until(pilot, lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
+            await press(pilot, "m", then=lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
             shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
 
@@ -112,29 +101,15 @@ async def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished
         assert isinstance(pilot.app.screen, RunScreen) and "frozen" not in text_of(pilot, "#who")
 
 
-@pytest.mark.parametrize(
-    ("query", "found"), [("b", ["b"]), ("AB", ["ab"]), ("", []), ("cd", ["c", "d"]), ("x", []), ("a", ["a", "a"])]
-)
-def test_what_was_searched_is_highlighted_across_the_pieces(query: str, found: list[str]) -> None:
-    spans = [("abc", "dim"), ("da", "bad")]
-    marked = [text for text, meaning in highlight(spans, query) if "reverse" in meaning]
-    assert "".join(marked) == "".join(found)
-    assert "".join(text for text, _ in highlight(spans, query)) == "abcda"
-
-
 async def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await pilot.press("3", "up", "up")
-        await until(pilot, lambda: guesses(pilot).key_under_cursor == "62")
+        await press(pilot, "3", "up", "up", then=lambda: guesses(pilot).key_under_cursor == "62")
         example = int(rows_of(guesses(pilot))["62"][0])
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
+        await press(pilot, "enter", then=ExampleScreen)
         assert text_of(pilot, "#which") == f"Example {example} · {example + 1} of 64"
         await until(pilot, lambda: "guess" in screen_text(pilot.app) and "✗" in screen_text(pilot.app))
-        await pilot.press("n")
-        await until(pilot, lambda: text_of(pilot, "#which").startswith(f"Example {(example + 1) % 64} "))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await press(pilot, "n", then=lambda: text_of(pilot, "#which").startswith(f"Example {(example + 1) % 64} "))
+        await press(pilot, "escape", then=RunScreen)
 
 
 async def test_a_double_click_opens_the_example(finished: RunFolder) -> None:

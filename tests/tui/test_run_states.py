@@ -11,7 +11,7 @@ from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.records import EXAMPLES, recorded_run
 from tests.tools.tiers import first_is_fast
-from tests.tui.piloting import open_run, open_screen, screen_text, text_of, until
+from tests.tui.piloting import open_run, open_screen, press, screen_text, text_of, until
 
 STATES = {
     "queued": ("queued", "◌ queued"),
@@ -40,7 +40,7 @@ async def test_a_run_is_drawn_in_any_state(home: Path, state: str) -> None:
         assert ("round is blind" in text_of(pilot, "#details-text")) == (state == "blind")
         for theme in ("textual-light", "textual-dark") if state == "running" else ("textual-dark",):
             pilot.app.theme = theme
-            for key in "123]]]]]":
+            for key in "123]]]":
                 await pilot.press(key)
             await until(pilot, lambda: "some on small" in screen_text(pilot.app))
         # All panels at once, for the states whose plots differ.
@@ -77,8 +77,7 @@ async def test_any_scores_of_a_blind_round_are_drawn(home: Path, scores: tuple[f
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
     async with open_run(run.folder, size=(160, 40)) as pilot:
         assert "round is blind" in text_of(pilot, "#details-text")
-        await pilot.press(*"]]]]")
-        await until(pilot, lambda: "Best score of each example" in screen_text(pilot.app))
+        await press(pilot, "]", "]", then=lambda: "Best score of each example" in screen_text(pilot.app))
 
 
 async def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
@@ -88,7 +87,7 @@ async def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
         db.execute("UPDATE point SET recall = 9e999, spent = -9e999")
     async with open_screen(RunScreen(copy)) as pilot:
         await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
-        for key in "123]]]]]":
+        for key in "123]]]":
             await pilot.press(key)
             await pilot.pause()
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
@@ -101,5 +100,4 @@ async def test_a_run_is_readable_in_any_theme_without_colours(
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_run(finished) as pilot:
         pilot.app.theme = theme
-        await pilot.press("3")
-        await until(pilot, lambda: "✗" in screen_text(pilot.app))
+        await press(pilot, "3", then=lambda: "✗" in screen_text(pilot.app))

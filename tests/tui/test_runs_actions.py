@@ -16,9 +16,9 @@ from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import Machine
-from tests.tui.piloting import burst, notifications, open_app, screen_text, title_of, until
-from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
-from tests.tui.tables import listed, rows_of, runs
+from tests.tui.piloting import burst, notifications, open_app, press, screen_text, title_of, until
+from tests.tui.stored import CRASHED, DRAWS, AddRun, live_run
+from tests.tui.tables import go_to, listed, rows_of, runs
 
 pytestmark = pytest.mark.usefixtures("two_runs")
 
@@ -32,126 +32,99 @@ def spoilt(machine: Machine) -> Iterator[RunFolder]:
     shutil.rmtree(folder.path, ignore_errors=True)
 
 
-async def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:
-    second = stored_run(machine.folder, "cccc-draws-small", range(4), seed=1, age=100_000.0)
+async def test_marked_runs_are_compared_and_escape_unmarks_them(add_run: AddRun) -> None:
+    second = add_run("cccc-draws-small", range(4), seed=1, age=100_000.0)
     async with open_app() as pilot:
-        await listed(pilot, CRASHED, DRAWS, second.id)
-        runs(pilot).move_to(DRAWS)
+        await go_to(pilot, DRAWS)
         burst(pilot, "space", "space")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs")
         burst(pilot, "space", "down", "space")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
         assert [rows_of(runs(pilot))[id_][0] for id_ in (DRAWS, second.id)] == ["● ✓ aaaa", "● ✓ cccc"]
-        await pilot.press("c")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await press(pilot, "c", then=CompareScreen)
         await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await press(pilot, "escape", then=MainScreen)
         # The comparison used the marks.
         await until(pilot, lambda: title_of(pilot, "list") == "Runs")
         burst(pilot, "space", "up", "space")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
-        await pilot.press("escape")
-        await until(pilot, lambda: title_of(pilot, "list") == "Runs")
-    remove_run(second)
+        await press(pilot, "escape", then=lambda: title_of(pilot, "list") == "Runs")
 
 
-async def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
-    baseline = stored_run(machine.folder, "cccc-baseline-small", range(20), name="baseline", age=100_000.0)
+async def test_one_run_is_compared_with_the_best_other(add_run: AddRun) -> None:
+    baseline = add_run("cccc-baseline-small", range(20), name="baseline", age=100_000.0)
     async with open_app() as pilot:
-        await listed(pilot, CRASHED, DRAWS, baseline.id)
-        runs(pilot).move_to(DRAWS)
-        await pilot.press("c")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
-        screen = pilot.app.screen
-        assert isinstance(screen, CompareScreen)
+        await go_to(pilot, DRAWS)
+        screen = await press(pilot, "c", then=CompareScreen)
         assert [folder.id for folder in screen._folders] == [DRAWS, baseline.id]
-    remove_run(baseline)
 
 
-async def test_a_run_without_another_of_its_round_is_not_compared(machine: Machine) -> None:
-    alone = stored_run(machine.folder, "cccc-draws-other", age=100_000.0, round_name="other")
+async def test_a_run_without_another_of_its_round_is_not_compared(add_run: AddRun) -> None:
+    alone = add_run("cccc-draws-other", age=100_000.0, round_name="other")
     async with open_app() as pilot:
-        await until(pilot, lambda: alone.id in runs(pilot).keys)
-        runs(pilot).move_to(alone.id)
-        await pilot.press("c")
-        await until(pilot, lambda: "no other run of this round" in notifications(pilot))
+        await go_to(pilot, alone.id)
+        await press(pilot, "c", then=lambda: "no other run of this round" in notifications(pilot))
         assert isinstance(pilot.app.screen, MainScreen)
-    remove_run(alone)
 
 
 async def test_a_note_is_saved_and_shown(machine: Machine) -> None:
     async with open_app() as pilot:
-        await listed(pilot, CRASHED, DRAWS)
-        runs(pilot).move_to(DRAWS)
-        await pilot.press("i")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await go_to(pilot, DRAWS)
+        await press(pilot, "i", then=NameDialog)
         burst(pilot, *"tried [/b]", "enter")
         await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][8] == "tried [/b]")
     RunFolder(machine.runs / DRAWS).note.unlink()
 
 
 async def test_tags_are_saved_and_shown(machine: Machine, pilot: Pilot[None]) -> None:
-    await listed(pilot, CRASHED, DRAWS)
-    runs(pilot).move_to(DRAWS)
+    await go_to(pilot, DRAWS)
     for typed, shown in (("best old", "best old"), ("old", "old"), ("", "")):
-        await pilot.press("t")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await press(pilot, "t", then=NameDialog)
         burst(pilot, "end", "ctrl+u", *typed, "enter")
         name = f"✓ aaaa {shown}".strip()
         await until(pilot, lambda name=name: rows_of(runs(pilot))[DRAWS][0].strip() == name)
 
 
-async def test_marked_runs_are_deleted_together_and_restored(machine: Machine) -> None:
-    two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
+async def test_marked_runs_are_deleted_together_and_restored(add_run: AddRun) -> None:
+    two = [add_run(f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
     async with open_app() as pilot:
         await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
         for folder in two:
             runs(pilot).move_to(folder.id)
             await pilot.press("space")
         for answer in ("n", "enter", "escape", "y"):
-            await pilot.press("x")
-            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            await press(pilot, "x", then=ConfirmDialog)
             assert "2 marked runs" in screen_text(pilot.app) and all(
                 folder.id in screen_text(pilot.app) for folder in two
             )
             assert all(folder.path.exists() for folder in two)
             assert pilot.app.screen.focused is pilot.app.screen.query_one("#no")
-            await pilot.press(answer)
-            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+            await press(pilot, answer, then=MainScreen)
         await listed(pilot, CRASHED, DRAWS)
         assert not any(folder.path.exists() for folder in two) and title_of(pilot, "list") == "Runs"
         await until(pilot, lambda: "u restores them" in notifications(pilot))
-        await pilot.press("u")
-        await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
-    for folder in two:
-        remove_run(folder)
+        await press(pilot, "u", then=lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
 
 
-async def test_marks_do_not_delete_when_the_cursor_is_on_another_run(machine: Machine) -> None:
-    marked, other = (stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy"))
+async def test_marks_do_not_delete_when_the_cursor_is_on_another_run(add_run: AddRun) -> None:
+    marked, other = (add_run(f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy"))
     async with open_app() as pilot:
         await until(pilot, lambda: {marked.id, other.id} <= set(runs(pilot).keys))
         runs(pilot).move_to(marked.id)
         await pilot.press("space")
         runs(pilot).move_to(other.id)
-        await pilot.press("x")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+        await press(pilot, "x", then=ConfirmDialog)
         assert f"Delete {other.id}" in screen_text(pilot.app) and "Not deleted: 1 marked run" in screen_text(pilot.app)
-        await pilot.press("y")
-        await until(pilot, lambda: other.id not in runs(pilot).keys)
+        await press(pilot, "y", then=lambda: other.id not in runs(pilot).keys)
         assert marked.path.exists() and title_of(pilot, "list") == "Runs · 1 marked"
-    remove_run(marked)
 
 
-async def test_the_screen_of_a_run_closes_when_the_run_is_deleted(machine: Machine) -> None:
-    folder = stored_run(machine.folder, "xxxx-draws-small", age=-5.0)
+async def test_the_screen_of_a_run_closes_when_the_run_is_deleted(add_run: AddRun) -> None:
+    folder = add_run("xxxx-draws-small", age=-5.0)
     async with open_app(watched=folder) as pilot:
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-        await pilot.press("x")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-        await pilot.press("y")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await press(pilot, "x", then=ConfirmDialog)
+        await press(pilot, "y", then=MainScreen)
         assert not folder.path.exists()
 
 
@@ -159,10 +132,8 @@ async def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None
     shutil.rmtree(spoilt.tags, ignore_errors=True)
     spoilt.tags.write_text("")
     async with open_app() as pilot:
-        await until(pilot, lambda: spoilt.id in runs(pilot).keys)
-        runs(pilot).move_to(spoilt.id)
-        await pilot.press("t")
-        await until(pilot, lambda: "tags: cannot be read" in notifications(pilot))
+        await go_to(pilot, spoilt.id)
+        await press(pilot, "t", then=lambda: "tags: cannot be read" in notifications(pilot))
 
 
 @pytest.mark.parametrize(
@@ -208,15 +179,14 @@ async def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Mach
             await listed(pilot, CRASHED, DRAWS)
             assert "locked" in rows_of(runs(pilot))[DRAWS][0]
             for title in ("Recall@100 ▼", "attack ▲"):
-                await pilot.press("o")
-                await until(pilot, lambda title=title: title in screen_text(pilot.app))
+                await press(pilot, "o", then=lambda title=title: title in screen_text(pilot.app))
             holder.execute("ROLLBACK")
             await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")
     finally:
         holder.close()
 
 
-async def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine) -> None:
+async def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine, add_run: AddRun) -> None:
     run = live_run(machine.folder, "eeee-patient-small", name="patient")
     async with open_app() as pilot:
         app = pilot.app
@@ -229,11 +199,10 @@ async def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Ma
         await until(pilot, lambda: "opens it" in notifications(pilot))
         overview = app._overview
         # A change of another run updates the overview.
-        other = stored_run(machine.folder, "cccc-draws-small")
+        add_run("cccc-draws-small")
         await until(pilot, lambda: app._overview is not overview)
         assert notifications(pilot).count("opens it") == 1 and bells == [1]
         await pilot.press("ctrl+o")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.folder.id == run.folder.id)
-        remove_run(other)
     run.store.close()
     remove_run(run.folder)

@@ -13,8 +13,8 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import Machine
 from tests.records import recorded_audit
-from tests.tui.piloting import SIZES, burst, on_page, open_app, screen_text, text_of, title_of, until
-from tests.tui.stored import CRASHED, DRAWS, stored_run
+from tests.tui.piloting import SIZES, burst, on_page, open_app, press, screen_text, text_of, title_of, until
+from tests.tui.stored import CRASHED, DRAWS, AddRun, stored_run
 from tests.tui.tables import drawn_cursor, listed, rows_of, runs, table_of
 
 pytestmark = pytest.mark.usefixtures("two_runs")
@@ -91,8 +91,7 @@ async def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
             ("time ▼", CRASHED),
             ("started ▼", CRASHED),
         ):
-            await pilot.press("o")
-            await until(pilot, lambda title=title: title in screen_text(pilot.app))
+            await press(pilot, "o", then=lambda title=title: title in screen_text(pilot.app))
             assert runs(pilot).keys[0] == first
 
 
@@ -108,8 +107,8 @@ async def test_a_click_on_a_title_sorts_and_one_on_a_row_moves_the_cursor(pilot:
     await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and pilot.app.screen.folder.id == DRAWS)
 
 
-async def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine) -> None:
-    other = stored_run(machine.folder, "cccc-draws-other", age=-10.0, round_name="other")
+async def test_runs_of_several_rounds_are_in_groups_that_close(add_run: AddRun) -> None:
+    other = add_run("cccc-draws-other", age=-10.0, round_name="other")
     async with open_app() as pilot:
         await listed(pilot, "group other", other.id, "group small", CRASHED, DRAWS)
         assert rows_of(runs(pilot))["group small"] == ["▾ small  2 runs, best 0.125"]
@@ -119,7 +118,6 @@ async def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine)
         assert rows_of(runs(pilot))["group small"] == ["▸ small  2 runs, best 0.125"]
         await pilot.press("v")
         await listed(pilot, other.id, CRASHED, DRAWS)
-    remove_run(other)
 
 
 async def test_the_preview_follows_the_cursor(pilot: Pilot[None]) -> None:
@@ -134,11 +132,9 @@ async def test_home_and_end_go_to_the_first_and_the_last_row(machine: Machine) -
     async with open_app(size=(60, 20)) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         for first, last in (("home", "end"), ("g", "G"), ("k", "j"), ("up", "down"), ("pageup", "pagedown")):
-            await pilot.press(last)
-            await until(pilot, lambda: runs(pilot).key_under_cursor == DRAWS)
+            await press(pilot, last, then=lambda: runs(pilot).key_under_cursor == DRAWS)
             assert runs(pilot)._first_column == 1
-            await pilot.press(first)
-            await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
+            await press(pilot, first, then=lambda: runs(pilot).key_under_cursor == CRASHED)
             assert "bbbb" in drawn_cursor(pilot, runs(pilot))
 
 
@@ -146,43 +142,34 @@ async def test_left_and_right_scroll_the_columns_behind_a_frozen_name() -> None:
     async with open_app(size=(60, 20)) as pilot:
         await listed(pilot, CRASHED, DRAWS)
         assert "started" not in screen_text(pilot.app)
-        await pilot.press(*["right"] * 8)
-        await until(pilot, lambda: "started" in screen_text(pilot.app))
+        await press(pilot, *["right"] * 8, then=lambda: "started" in screen_text(pilot.app))
         assert "✓ aaaa" in screen_text(pilot.app) and "‹" in screen_text(pilot.app)
         await pilot.press(*["left"] * 8)
         await until(pilot, lambda: "attack" in screen_text(pilot.app) and "‹" not in screen_text(pilot.app))
 
 
-async def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(machine: Machine) -> None:
-    many = [stored_run(machine.folder, f"m{number:03}-draws-small", age=100_000.0 + number) for number in range(40)]
+async def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(add_run: AddRun) -> None:
+    many = [add_run(f"m{number:03}-draws-small", age=100_000.0 + number) for number in range(40)]
     async with open_app(size=(80, 24)) as pilot:
         await until(pilot, lambda: runs(pilot).row_count == 42)
         chosen = many[30].id
         runs(pilot).move_to(chosen)
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await press(pilot, "enter", then=RunScreen)
         # A new run above moves all rows meanwhile.
-        newer = stored_run(machine.folder, "n000-draws-small", age=-100.0)
+        add_run("n000-draws-small", age=-100.0)
         await until(pilot, lambda: runs(pilot).row_count == 43)
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await press(pilot, "escape", then=MainScreen)
         assert runs(pilot).key_under_cursor == chosen and "m030" in drawn_cursor(pilot, runs(pilot))
-        await pilot.press("i")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await press(pilot, "i", then=NameDialog)
         assert chosen in screen_text(pilot.app)
         await pilot.press("escape")
-        remove_run(newer)
-    for folder in many:
-        remove_run(folder)
 
 
 async def test_enter_opens_a_run_and_escape_returns(pilot: Pilot[None]) -> None:
     await listed(pilot, CRASHED, DRAWS)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+    await press(pilot, "enter", then=RunScreen)
     await until(pilot, lambda: "misbehaving on small" in screen_text(pilot.app))
-    await pilot.press("escape")
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    await press(pilot, "escape", then=MainScreen)
 
 
 async def test_n_goes_to_the_attacks(pilot: Pilot[None]) -> None:

@@ -14,13 +14,12 @@ from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
 from harness.tui.pages.runs import FIRST_RUN, FirstRun
 from harness.tui.run_list import HEADING
-from harness.tui.saved_state import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
-from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import notifications, open_app, open_screen, until
+from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, typed, written
+from tests.tui.piloting import notifications, open_app, open_screen, press, text_of, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -74,14 +73,6 @@ async def test_a_form_that_is_left_while_its_fields_are_mounted_closes_afterward
         await until(pilot, lambda: stage(pilot).results == [None])
 
 
-async def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
-    written(plugins, PAIR)
-    save_values("some", {"high": "0", "low": "2", "gone": "1"})
-    async with open_screen(screen_of("some", plugins)) as pilot:
-        values = {key: row.text for key, row in (await form(pilot)).items()}
-    assert (values["high"], values["low"]) == ("", "2")
-
-
 async def test_a_missing_value_starts_nothing(plugins: Path) -> None:
     written(plugins, PAIR)
     async with open_screen(screen_of("some", plugins)) as pilot:
@@ -101,8 +92,7 @@ async def test_without_torch_the_form_says_what_to_install(place: Path, monkeypa
     before = all_run_folders()
     async with open_screen(screen_of("greedy", ROOT / "attacks")) as pilot:
         await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "torch is not installed" in text_of(pilot, "#message"))
+        await press(pilot, "ctrl+r", then=lambda: "torch is not installed" in text_of(pilot, "#message"))
         assert "pip install -e '.[torch]'" in text_of(pilot, "#message")
     assert all_run_folders() == before
 
@@ -123,8 +113,7 @@ async def test_several_values_show_and_start_a_command_each(plugins: Path, comma
         copied = pilot.app.clipboard.splitlines()
         assert [line.split("--seed ")[1][0] for line in copied] == ["1", "2", "3", "4"]
         (group,) = {line.split("--group ")[1].split()[0] for line in copied}
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: stage(pilot).results)
+        await press(pilot, "ctrl+r", then=lambda: stage(pilot).results)
         # The page of runs puts its cursor there.
         assert stage(pilot).results == [f"{HEADING}{group}"]
 
@@ -147,15 +136,12 @@ async def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path
 async def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, command: StubCommand) -> None:
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
+        await press(pilot, "ctrl+r", then=lambda: command.has("started"))
         await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
-        await pilot.press("escape")
-        await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
+        await press(pilot, "escape", then=lambda: text_of(pilot, "#message") == "cancelled before the run started.")
         assert command.has("interrupted")
         assert stage(pilot).results == []
-        await pilot.press("escape")
-        await until(pilot, lambda: stage(pilot).results == [None])
+        await press(pilot, "escape", then=lambda: stage(pilot).results == [None])
     assert not command.has("finished")
 
 
@@ -163,10 +149,8 @@ async def test_a_run_that_started_before_it_was_cancelled_is_named(plugins: Path
     command.complete_after_interrupt()
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
-        await pilot.press("escape")
-        await until(pilot, lambda: command.has("interrupted"))
+        await press(pilot, "ctrl+r", then=lambda: command.has("started"))
+        await press(pilot, "escape", then=lambda: command.has("interrupted"))
         # Until the command has answered, nobody knows, and no second start is possible.
         await pilot.press("ctrl+r", "escape")
         assert text_of(pilot, "#message") == "cancelling …" and stage(pilot).results == []
@@ -201,8 +185,7 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
     command = StubCommand(place / "stub", monkeypatch)
     async with open_app() as pilot:
         await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
-        await pilot.press("enter")
-        await until(pilot, lambda: command.has("started"))
+        await press(pilot, "enter", then=lambda: command.has("started"))
         await pilot.press("enter", "enter")
         command.release()
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
@@ -212,8 +195,7 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
 async def test_a_start_continues_after_the_application(plugins: Path, command: StubCommand) -> None:
     async with open_screen(screen_of("some", plugins)) as pilot:
         await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
+        await press(pilot, "ctrl+r", then=lambda: command.has("started"))
         pilot.app.exit()
         assert stage(pilot).results == []
     command.release()

@@ -15,8 +15,8 @@ class Page(PanelGroup):
         """The first table."""
         return self.query(ListTable).first()
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Show the state of the machine; `round_name` is the chosen round, None for all. A subclass overrides it."""
+    def show(self, overview: Overview) -> None:
+        """Show the state of the machine. A subclass overrides it."""
 
     def focus_main(self) -> None:
         """Focus the table."""

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -23,24 +24,22 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.files import read_start, write_atomically
 from harness.core.paths import runs_home
-from harness.core.text import format_score, pluralize, sanitize
+from harness.core.text import NO_VALUE, format_score, pluralize, sanitize
 from harness.core.times import day_and_time
 from harness.plugins.discovery import BUILT_IN, AttackFile
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
-from harness.tui.columns import Column, Row
+from harness.tui.answers import if_answered
+from harness.tui.columns import Column
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_NAME = Column("attack", min_width=12)
-_BEST = Column("best", is_right=True)
-_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", min_width=7)
-_SUMMARY = Column("summary", min_width=12, fills=True)
 _MAX_SOURCE = 200_000
 
 
@@ -138,20 +137,17 @@ class AttacksPage(Page):
             source = VerticalScroll(Static("", id="source-text"), id="source-scroll")
             yield Panel(source, id="source", label="Source")
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
+    def show(self, overview: Overview) -> None:
         """Show the attacks, with their best recall on the round."""
         self._overview = overview
-        has_origins = any(attack.origin != BUILT_IN for attack in overview.attacks)
-        rows = [_row(attack, overview, round_name, has_origins=has_origins) for attack in overview.attacks]
-        columns = (_NAME, *((_BEST,) if round_name else ()), _RUNS, *((_ORIGIN,) if has_origins else ()), _SUMMARY)
-        self.table.show(columns, rows)
+        columns = _columns(overview)
+        self.table.show(*table_of(columns, {str(attack.path): attack for attack in overview.attacks}))
         if self._next_key in self.table.keys:
             self.table.move_to(str(self._next_key))
             self._next_key = None
         panel = self.query_one("#attack-list", Panel)
         panel.show_empty(overview.fault or "")
-        on_round = "" if round_name is None else f" · best on {round_name}"
-        panel.set_title(f"Attacks{on_round}")
+        panel.set_title("Attacks" if overview.round_name is None else f"Attacks · best on {overview.round_name}")
         self._describe()
 
     @on(ListTable.Highlighted, "#attacks")
@@ -164,15 +160,16 @@ class AttacksPage(Page):
         if key == self._described:
             return
         if self._described[:2] != key[:2]:
-            self._show_about(key, [attack_description(attack)])
+            self._show_about([attack_description(attack)])
         self._described = key
-        self._read(attack, overview, key)
+        self._read(attack, overview)
 
     @work(thread=True, exclusive=True, group="describe")
-    def _read(self, attack: AttackFile, overview: Overview, key: tuple[object, ...]) -> None:
-        worker = get_current_worker()
-        source = _source_of(attack.path)
-        self.call_later(self._show_source, key, attack, source)
+    def _read(self, attack: AttackFile, overview: Overview) -> None:
+        worker, source = get_current_worker(), _source_of(attack.path)
+        if worker.is_cancelled:
+            return
+        self.call_later(self._show_source, attack, source)
         parts = [attack_description(attack)]
         if attack.error is None:
             try:
@@ -181,20 +178,15 @@ class AttacksPage(Page):
                 parts.append(sanitize(str(error)))
         parts += [results_by_round(attack, overview), versions_used(attack, overview)]
         if not worker.is_cancelled:
-            self.call_later(self._show_about, key, parts)
+            self.call_later(self._show_about, parts)
 
-    def _show_about(self, key: tuple[object, ...], parts: Sequence[str]) -> None:
-        if key[:2] == self._described[:2] or not self._described:
-            text = "\n\n".join(part for part in parts if part)
-            self.query_one("#about-text", Static).update(Content(text))
+    def _show_about(self, parts: Sequence[str]) -> None:
+        self.query_one("#about-text", Static).update(Content("\n\n".join(filter(None, parts))))
 
-    def _show_source(self, key: tuple[object, ...], attack: AttackFile, source: str) -> None:
-        if key != self._described:
-            return
-        panel = self.query_one("#source", Panel)
+    def _show_source(self, attack: AttackFile, source: str) -> None:
         # A path below the current directory is shown as one would type it.
         path = attack.path.relative_to(Path.cwd()) if attack.path.is_relative_to(Path.cwd()) else attack.path
-        panel.set_title(f"{path} · {pluralize(source.count(chr(10)), 'line')}")
+        self.query_one("#source", Panel).set_title(f"{path} · {pluralize(source.count(chr(10)), 'line')}")
         self.query_one("#source-text", Static).update(highlight(source, language="python"))
         self.query_one("#source-scroll").scroll_home(animate=False)
 
@@ -224,15 +216,14 @@ class AttacksPage(Page):
         def create(name: str) -> None:
             self._next_key = str(new_attack(name, folder).resolve())
 
-        def created(name: str | None) -> None:
-            if name is not None and self._next_key is not None:
-                # After the dialog has closed, because the editor gets the whole terminal.
-                self.call_after_refresh(self._edit, Path(self._next_key))
+        def created(_: str) -> None:
+            # After the dialog has closed, because the editor gets the whole terminal.
+            self.call_after_refresh(self._edit, Path(str(self._next_key)))
 
         existing = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
         label = sanitize(f"Name of the new attack in {folder}:")
-        self.app.push_screen(NameDialog(label, f"my_attack_{number}", check=create), created)
+        self.app.push_screen(NameDialog(label, f"my_attack_{number}", check=create), if_answered(created))
 
     def action_edit(self) -> None:
         attack = self._attack()
@@ -242,13 +233,9 @@ class AttacksPage(Page):
             self._edit(attack.path)
             return
         copy = self._own_folder / attack.path.name
-
-        def answered(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                self.call_after_refresh(self._edit_copy, attack.path, copy)
-
         question = f"{attack.name} is part of the package. Copy it to {copy} and edit the copy?"
-        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
+        edit = partial(self.call_after_refresh, self._edit_copy, attack.path, copy)
+        self.app.push_screen(ConfirmDialog(sanitize(question)), if_answered(lambda _: edit()))
 
     @property
     def _own_folder(self) -> Path:
@@ -274,21 +261,30 @@ class AttacksPage(Page):
             self.notify(str(error), severity="error")
 
 
-def _row(attack: AttackFile, overview: Overview, round_name: str | None, *, has_origins: bool) -> Row:
-    best = overview.best_recall(attack.name, round_name)
-    runs = sum(run.attack == attack.name and run.has_score for run in overview.runs)
-    meaning = "" if attack.error is None else "bad"
-    summary = attack.summary if attack.error is None else f"broken: {attack.error}"
-    return Row(
-        str(attack.path),
-        [
-            [(attack.shown_name, f"bold {meaning}")],
-            *([format_score(best)] if round_name else []),
-            str(runs or "–"),
-            *([[(attack.origin, "dim")]] if has_origins else []),
-            [(summary, meaning)],
+def _columns(overview: Overview) -> CellsOf[AttackFile]:
+    """Return the columns, with the best recall if a round is chosen, and the origins if there are several."""
+
+    def runs(attack: AttackFile) -> int:
+        return sum(run.attack == attack.name and run.has_score for run in overview.runs)
+
+    def meaning(attack: AttackFile) -> str:
+        return "" if attack.error is None else "bad"
+
+    best: CellsOf[AttackFile] = {
+        Column("best", is_right=True): lambda attack: format_score(
+            overview.best_recall(attack.name, overview.round_name)
+        )
+    }
+    origin: CellsOf[AttackFile] = {Column("from", min_width=7): lambda attack: [(attack.origin, "dim")]}
+    return {
+        Column("attack", min_width=12): lambda attack: [(attack.shown_name, f"bold {meaning(attack)}")],
+        **(best if overview.round_name else {}),
+        Column("runs", is_right=True): lambda attack: str(runs(attack) or NO_VALUE),
+        **(origin if any(attack.origin != BUILT_IN for attack in overview.attacks) else {}),
+        Column("summary", min_width=12, fills=True): lambda attack: [
+            (f"broken: {attack.error}" if attack.error else attack.summary, meaning(attack))
         ],
-    )
+    }
 
 
 def _source_of(path: Path) -> str:

@@ -12,27 +12,28 @@ from textual.containers import Horizontal
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds
 from harness.core.text import NO_VALUE
-from harness.tui.columns import Cell, Column, Row
+from harness.tui.columns import Column, Row, Span
 from harness.tui.pages import Page
 from harness.tui.saved_state import recent_rounds
 from harness.tui.subprocesses import run_command
+from harness.tui.tables import CellsOf, row_of, table_of
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_ROUND_COLUMNS = (
-    Column("round", min_width=10),
-    Column("examples", is_right=True),
-    Column("files", min_width=10),
-    Column("answers", min_width=8, fills=True),
-)
-_FILE_COLUMNS = (
-    Column("file", min_width=12),
-    Column("state"),
-    Column("rows", is_right=True),
-    Column("use", min_width=12, fills=True),
-)
 _MEANINGS = {"present": "good", "missing": "warning", "wrong": "bad"}
 _DATA_SET = "satml"
+_FILE_COLUMNS: CellsOf[dict[str, Any]] = {
+    Column("file", min_width=12): lambda file: Path(file["path"]).name,
+    Column("state"): lambda file: [(file["state"], _MEANINGS[file["state"]])],
+    Column("rows", is_right=True): lambda file: f"{file['shape'][0]:,}" if file["shape"] else NO_VALUE,
+    Column("use", min_width=12, fills=True): lambda file: [(file["fault"] or _uses(file), "dim")],
+}
+_ROUND_COLUMNS: CellsOf[dict[str, Any]] = {
+    Column("round", min_width=10): lambda state: [(state["label"], "bold")],
+    Column("examples", is_right=True): lambda state: f"{state['examples']:,}" if state.get("examples") else NO_VALUE,
+    Column("files", min_width=10): lambda state: [_completeness(state)],
+    Column("answers", min_width=8, fills=True): lambda state: [(_answers(state), "dim")],
+}
 
 
 class DataPage(Page):
@@ -77,7 +78,7 @@ class DataPage(Page):
 
     def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:
         self._states = states
-        self.query_one("#rounds", ListTable).show(_ROUND_COLUMNS, [_round_row(*item) for item in states.items()])
+        self.query_one("#rounds", ListTable).show([*_ROUND_COLUMNS], [_round_row(*item) for item in states.items()])
         self._show_files()
 
     @on(ListTable.Highlighted, "#rounds")
@@ -87,7 +88,7 @@ class DataPage(Page):
         panel, files = self.query_one("#file-list", Panel), state.get("files", [])
         panel.show_empty(state.get("error", "" if files else "checking …"))
         panel.set_title(f"Files of {name}")
-        self.query_one("#files", ListTable).show(_FILE_COLUMNS, [_file_row(file) for file in files])
+        self.query_one("#files", ListTable).show(*table_of(_FILE_COLUMNS, {file["path"]: file for file in files}))
 
     def action_fetch(self) -> None:
         self._cancelled = Event()
@@ -120,27 +121,24 @@ class DataPage(Page):
 def _round_row(name: str, state: dict[str, Any]) -> Row:
     if "error" in state:
         return Row(name, [[(name, "bold"), (f"  {state['error']}", "bad")]], spans=True)
-    files, examples, words, answers = state.get("files", []), state.get("examples"), ("checking …", "dim"), ""
-    if files:
-        missing = [file for file in files if file["state"] != "present"]
-        words = ("complete", "good") if state["is_complete"] else (f"{len(missing)} of {len(files)} missing", "warning")
-        lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
-        answers = "missing" if lacks_answers else "blind" if state["is_blind"] else "known"
-    cells: list[Cell] = [
-        [(name, "bold")],
-        NO_VALUE if examples is None else f"{examples:,}",
-        [words],
-        [(answers, "dim")],
-    ]
-    return Row(name, cells)
+    return row_of(_ROUND_COLUMNS, name, {**state, "label": name})
 
 
-def _file_row(file: dict[str, Any]) -> Row:
-    uses = [field.removesuffix("_file").replace("_", " ") for field in file["fields"]]
-    cells: list[Cell] = [
-        Path(file["path"]).name,
-        [(file["state"], _MEANINGS[file["state"]])],
-        f"{file['shape'][0]:,}" if file["shape"] else NO_VALUE,
-        [(file["fault"] or ", ".join(uses), "dim")],
-    ]
-    return Row(file["path"], cells)
+def _completeness(state: dict[str, Any]) -> Span:
+    files = state.get("files", [])
+    if not files:
+        return "checking …", "dim"
+    missing = sum(file["state"] != "present" for file in files)
+    return ("complete", "good") if state["is_complete"] else (f"{missing} of {len(files)} missing", "warning")
+
+
+def _answers(state: dict[str, Any]) -> str:
+    files = state.get("files", [])
+    if not files:
+        return ""
+    lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
+    return "missing" if lacks_answers else "blind" if state["is_blind"] else "known"
+
+
+def _uses(file: dict[str, Any]) -> str:
+    return ", ".join(field.removesuffix("_file").replace("_", " ") for field in file["fields"])

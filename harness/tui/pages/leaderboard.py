@@ -15,31 +15,18 @@ from harness.core.settings import default_round
 from harness.core.text import NO_VALUE, format_score
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
-from harness.tui.columns import Cell, Column, Row
+from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.run_list import interval_bar, scale_title
-from harness.tui.saved_state import load_round_choice
 from harness.tui.subprocesses import run_command
+from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
 _REFERENCE = "baseline"
 _LOOK_SECONDS = 1.0
-
-
-def _columns(scale: float) -> tuple[Column, ...]:
-    return (
-        Column("", width=3, is_right=True),
-        Column("team", min_width=10),
-        Column("attack", min_width=10),
-        Column("recall", is_right=True),
-        Column(scale_title(0.0, scale), width=24, min_width=10),
-        Column("− leader", min_width=8),
-        Column("time", is_right=True),
-        Column("verified", min_width=8, fills=True),
-    )
 
 
 class LeaderboardPage(Page):
@@ -52,7 +39,6 @@ class LeaderboardPage(Page):
 
     def __init__(self) -> None:
         super().__init__(id="leaderboard-page")
-        self._round: str | None = None
         self._overview: Overview | None = None
         self._ranked: tuple[object, ...] = ()
 
@@ -62,27 +48,26 @@ class LeaderboardPage(Page):
     def on_mount(self) -> None:
         self.set_interval(_LOOK_SECONDS, self._look)
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
+    def show(self, overview: Overview) -> None:
         """Rank the bundles of the round."""
-        self._overview, self._round = overview, round_name or default_round()
+        self._overview = overview
         self._look()
 
     def _look(self) -> None:
         """Rank again if the round or a bundle has changed."""
-        if self._round is None or not self.display:
+        if self._overview is None or not self.display:
             return
         bundles = _bundle_files()
         if not bundles:
             self._empty(f"no bundles in ./{_FOLDER}. p on a run packages it")
-        elif (self._round, bundles) != self._ranked:
-            self._ranked = (self._round, bundles)
+        elif (self._overview.round_choice, bundles) != self._ranked:
+            self._ranked = (self._overview.round_choice, bundles)
             self.action_rank()
 
     def action_rank(self) -> None:
-        if self._round is not None:
+        if self._overview is not None:
             self._empty("ranking …")
-            # The command takes a name or a file; the name of a round in a file cannot be loaded.
-            self._rank(load_round_choice() or self._round)
+            self._rank(self._overview.round_choice or default_round())
 
     @work(thread=True, exclusive=True, group="rank")
     def _rank(self, round_name: str) -> None:
@@ -105,15 +90,21 @@ class LeaderboardPage(Page):
         self._empty("")
         title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}"
         self.query_one("#entry-list", Panel).set_title(title)
-        entries = answer["entries"]
-        scale = max([0.05, *(entry["recall_interval"][1] for entry in entries if entry["recall_interval"])])
-        rows = [_row(entry, scale) for entry in entries]
+        entries = {entry["bundle"]: entry for entry in answer["entries"]}
+        ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
+        intervals = [entry["recall_interval"] for entry in ranked.values() if entry["recall_interval"]]
+        columns, rows = table_of(_columns(max([0.05, *(high for _, high in intervals)])), ranked)
         best = None if self._overview is None else self._overview.best_recall(_REFERENCE, answer["round"])
         if best is not None:
             line = f"── best run of {_REFERENCE} here: {format_score(best)} ──"
-            above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in entries)
+            above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in ranked.values())
             rows.insert(above, Row("reference", [[(line, "dim")]], spans=True))
-        self.query_one(ListTable).show(_columns(scale), rows)
+        rows += [
+            Row(bundle, [[(f"    {bundle}: {entry['unranked']}", "bad")]], spans=True)
+            for bundle, entry in entries.items()
+            if entry["unranked"]
+        ]
+        self.query_one(ListTable).show(columns, rows)
 
 
 def _bundle_files() -> tuple[tuple[Path, tuple[int, ...]], ...]:
@@ -126,21 +117,23 @@ def _bundle_files() -> tuple[tuple[Path, tuple[int, ...]], ...]:
     return tuple(files)
 
 
-def _row(entry: dict[str, Any], scale: float) -> Row:
-    if entry["unranked"]:
-        return Row(entry["bundle"], [[(f"    {entry['bundle']}: {entry['unranked']}", "bad")]], spans=True)
-    recall, bounds, difference = entry["recall_at_cap"], entry["recall_interval"], entry["difference"]
-    cells: list[Cell] = [
-        str(entry["place"] or NO_VALUE),
-        [(entry["team"], "bold")],
-        entry["attack"],
-        [(format_score(recall), "bold")],
-        "" if bounds is None else interval_bar(recall, *bounds, scale=(0.0, scale), colour="good"),
-        [
+def _columns(scale: float) -> CellsOf[dict[str, Any]]:
+    return {
+        Column("", width=3, is_right=True): lambda entry: str(entry["place"] or NO_VALUE),
+        Column("team", min_width=10): lambda entry: [(entry["team"], "bold")],
+        Column("attack", min_width=10): lambda entry: entry["attack"],
+        Column("recall", is_right=True): lambda entry: [(format_score(entry["recall_at_cap"]), "bold")],
+        Column(scale_title(0.0, scale), width=24, min_width=10): lambda entry: interval_bar(
+            entry["recall_at_cap"], entry["recall_interval"], scale=(0.0, scale), colour="good"
+        ),
+        Column("− leader", min_width=8): lambda entry: [
             ("tie " if entry["ties"] else "", "warning"),
-            ("" if difference is None else format_score(difference, is_signed=True), ""),
+            ("" if entry["difference"] is None else format_score(entry["difference"], is_signed=True), ""),
         ],
-        NO_VALUE if entry["elapsed_s"] is None else format_duration(entry["elapsed_s"]),
-        [(entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")],
-    ]
-    return Row(entry["bundle"], cells)
+        Column("time", is_right=True): lambda entry: (
+            NO_VALUE if entry["elapsed_s"] is None else format_duration(entry["elapsed_s"])
+        ),
+        Column("verified", min_width=8, fills=True): lambda entry: [
+            (entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")
+        ],
+    }

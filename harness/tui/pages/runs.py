@@ -1,7 +1,9 @@
 """The page of the runs: the list, a preview of the run under the cursor, and everything that can be done with runs."""
 
+from abc import abstractmethod
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,22 +22,27 @@ from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.plot import Line, Plot
-from harness.tui.preview import PREVIEW, Preview, read_preview
 from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.series import Series, read_recall
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from harness.tui.widgets.plot_view import PlotView
+from harness.tui.widgets.plot_view import PlotView, plot_over_time
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15
+_RETRY_SECONDS = 10.0
+"""Seconds before a run whose record could not be read is read again."""
+_FACTS = (
+    *("recall", "exact_at_1", "any_guess_correct", "status", "round", "parameters", "tags", "parent"),
+    *("target", "time", "guesses", "device", "created", "note"),
+)
+"""The facts of the preview, in its order."""
 _NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "package", "report", "note", "delete", "copy_id")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 
@@ -70,11 +77,20 @@ class FirstRun(Static, can_focus=True):
 
 
 class RunListPage(Page, RunActions):
-    """A page with a table of runs, and details of the run under its cursor."""
+    """A page with a table of runs, and a preview of the run under its cursor."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._runs: dict[str, RunSummary] = {}
+        self._previewed: RunSummary | None = None
+
+    @abstractmethod
+    def read_preview(self, folder: RunFolder, summary: RunSummary) -> Any:
+        """Return what the record says; called in a thread. Raises HarnessError if it cannot be read."""
+
+    @abstractmethod
+    def show_preview(self, summary: RunSummary | None, content: Any) -> None:
+        """Show what was read of the run, or the reason as a text; without a run, that there is none."""
 
     @property
     def run_under_cursor(self) -> RunSummary | None:
@@ -91,6 +107,47 @@ class RunListPage(Page, RunActions):
     def open_run(self, id_: str) -> None:
         """Open the screen of a run."""
         self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+
+    @on(ListTable.Highlighted)
+    def preview(self) -> None:
+        """Read the run under the cursor again if it has changed."""
+        summary = self.run_under_cursor
+        if summary is None:
+            self._previewed = None
+            self.show_preview(None, "")
+        elif summary != self._previewed and self._is_visible:
+            self._previewed = summary
+            self._read_preview(summary)
+            self.refresh_bindings()
+
+    @property
+    def _is_visible(self) -> bool:
+        """True if no screen or only dialogs are above this one."""
+        stack = self.app.screen_stack
+        return all(isinstance(above, ModalScreen) for above in stack[stack.index(self.screen) + 1 :])
+
+    @work(thread=True, exclusive=True, group="preview")
+    def _read_preview(self, summary: RunSummary) -> None:
+        worker = get_current_worker()
+        # A cursor that moves on within this time has no preview.
+        if worker.cancelled_event.wait(_PREVIEW_SECONDS):
+            return
+        try:
+            content = self.read_preview(RunFolder(runs_home() / summary.id), summary)
+        except HarnessError as error:
+            content = str(error)
+            self.call_later(self.set_timer, _RETRY_SECONDS, partial(self._retry, summary))
+        if not worker.is_cancelled:
+            self.call_later(self._show_preview, summary, content)
+
+    def _show_preview(self, summary: RunSummary, content: Any) -> None:
+        if summary is self._previewed:
+            self.show_preview(summary, content)
+
+    def _retry(self, summary: RunSummary) -> None:
+        if summary is self._previewed:
+            self._previewed = None
+            self.preview()
 
 
 class RunsPage(RunListPage):
@@ -115,7 +172,6 @@ class RunsPage(RunListPage):
         super().__init__(id="runs-page")
         self._overview: Overview | None = None
         self._state = ListState()
-        self._previewed: RunSummary | None = None
         self._next_key: str | None = None
         """The run that the cursor goes to once it is listed."""
 
@@ -129,12 +185,14 @@ class RunsPage(RunListPage):
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
+    def show(self, overview: Overview) -> None:
         """Show the runs of the round, or of all rounds."""
         self._overview = overview
         self._runs = {run.id: run for run in overview.runs if run.has_score}
         self._state = replace(
-            self._state, round=round_name, marked=self._state.marked & (self._runs.keys() | overview.unreadable.keys())
+            self._state,
+            round=overview.round_name,
+            marked=self._state.marked & (self._runs.keys() | overview.unreadable.keys()),
         )
         self._update()
 
@@ -172,7 +230,7 @@ class RunsPage(RunListPage):
         if state.marked:
             facts.append(f"{len(state.marked)} marked")
         self.query_one("#list", Panel).set_title(" · ".join(facts))
-        self._preview()
+        self.preview()
 
     def _go_to_wanted(self) -> None:
         target = self._next_key
@@ -186,53 +244,22 @@ class RunsPage(RunListPage):
 
     # The preview.
 
-    @on(ListTable.Highlighted, "#runs")
-    def _preview(self) -> None:
-        summary = self.run_under_cursor
+    def read_preview(self, folder: RunFolder, summary: RunSummary) -> Series:
+        """Return the recall of the run over time."""
+        return read_recall(folder, summary)
+
+    def show_preview(self, summary: RunSummary | None, content: Series | str) -> None:
+        """Show the recall of the run over time, and what it was given."""
+        panel, plot = self.query_one("#preview", Panel), self.query_one("#preview-plot", PlotView)
+        panel.show_empty("no run under the cursor" if summary is None else "")
         if summary is None:
-            self._previewed = None
-            self.query_one("#preview", Panel).show_empty("no run under the cursor")
-        elif summary != self._previewed and self._is_visible:
-            self._previewed = summary
-            self._read_preview(summary)
-            self.refresh_bindings()
-
-    @property
-    def _is_visible(self) -> bool:
-        """True if no screen or only dialogs are above this one."""
-        stack = self.app.screen_stack
-        return all(isinstance(above, ModalScreen) for above in stack[stack.index(self.screen) + 1 :])
-
-    @work(thread=True, exclusive=True, group="preview")
-    def _read_preview(self, summary: RunSummary) -> None:
-        worker = get_current_worker()
-        # A cursor that moves on within this time has no preview.
-        if worker.cancelled_event.wait(_PREVIEW_SECONDS):
             return
-        try:
-            preview = read_preview(RunFolder(runs_home() / summary.id), summary)
-        except HarnessError:
-            return
-        if not worker.is_cancelled:
-            self.call_later(self._show_preview, preview)
-
-    def _show_preview(self, preview: Preview) -> None:
-        summary = preview.summary
-        if summary is not self._previewed:
-            return
-        panel = self.query_one("#preview", Panel)
-        panel.show_empty("")
         panel.set_title(f"{summary.id} · {summary.shown_attack}")
-        plot = self.query_one("#preview-plot", PlotView)
-        if len(preview.spent) > 1:
-            title = "Guesses" if summary.is_blind else f"Recall@{summary.error_cap}"
-            min_high = 1.0 if summary.is_blind else 0.05
-            y = axis_up_to(title, [preview.values], min_high=min_high)
-            x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
-            plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
+        if isinstance(content, Series) and len(content.at) > 1:
+            plot.show(plot_over_time(content, end=summary.elapsed_s))
         else:
             plot.show("no curve yet")
-        facts = [(fact.label, fact.text) for fact in facts_about(summary, PREVIEW)]
+        facts = [(fact.label, fact.text) for fact in facts_about(summary, _FACTS)]
         self.query_one("#facts", Static).update(label_facts(facts))
 
     # The list.

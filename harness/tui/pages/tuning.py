@@ -31,19 +31,12 @@ from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.plot import Line, Plot
+from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
 
-_COLUMNS = (
-    Column("tuning", min_width=8),
-    Column("attack", min_width=10),
-    Column("round", min_width=8, fills=True),
-    Column("runs", is_right=True),
-    Column("best", is_right=True),
-    Column("started", width=14),
-)
 _BAR_CELLS = 20
 _EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
@@ -90,6 +83,21 @@ def _view(tuning: Tuning) -> TuningView:
     return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
 
 
+def _round_name(view: TuningView) -> str:
+    name = view.tuning.request.round
+    return Path(name).stem if name.endswith(".toml") else name
+
+
+_COLUMNS: CellsOf[TuningView] = {
+    Column("tuning", min_width=8): lambda view: [(view.tuning.id.partition("-")[0], "bold")],
+    Column("attack", min_width=10): lambda view: view.tuning.request.attack,
+    Column("round", min_width=8, fills=True): _round_name,
+    Column("runs", is_right=True): lambda view: str(view.run_count),
+    Column("best", is_right=True): lambda view: format_score(view.best),
+    Column("started", width=14): lambda view: [(day_and_time(view.tuning.created_at), "dim")],
+}
+
+
 class TuningPage(Page):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
@@ -113,7 +121,7 @@ class TuningPage(Page):
         self.query_one("#tuning-list", Panel).show_empty("reading …")
         self.query_one("#setting-list", Panel).show_empty("none")
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
+    def show(self, overview: Overview) -> None:
         """Read the tunings again if a run has changed."""
         runs = tuple((run.id, run.status, run.recall_at_cap) for run in overview.runs)
         if runs != self._parents:
@@ -132,20 +140,7 @@ class TuningPage(Page):
 
     def _show_tunings(self, views: list[TuningView], fault: str) -> None:
         self._views = {view.tuning.id: view for view in views}
-        rows = []
-        for view in views:
-            name = view.tuning.request.round
-            round_name = Path(name).stem if name.endswith(".toml") else name
-            cells: list[Cell] = [
-                [(view.tuning.id.partition("-")[0], "bold")],
-                view.tuning.request.attack,
-                round_name,
-                str(view.run_count),
-                format_score(view.best),
-                [(day_and_time(view.tuning.created_at), "dim")],
-            ]
-            rows.append(Row(view.tuning.id, cells))
-        self.table.show(_COLUMNS, rows)
+        self.table.show(*table_of(_COLUMNS, self._views))
         self.query_one("#tuning-list", Panel).show_empty(fault or ("" if views else _EMPTY))
         self._show_settings()
 

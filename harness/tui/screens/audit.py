@@ -11,32 +11,24 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from harness.core.text import pluralize, sanitize, shorten_middle
+from harness.core.text import pluralize, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
-from harness.tui.axes import Axis, ClockAxis, axis_up_to
-from harness.tui.columns import Column, Row
-from harness.tui.plot import Line, Plot
 from harness.tui.screens.watch import WatchScreen
-from harness.tui.snapshot import AuditSnapshot, FigureHistory
+from harness.tui.series import Series
+from harness.tui.snapshot import AuditSnapshot
 from harness.tui.widgets.bars import KeyFooter
 from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
-from harness.tui.widgets.panel_text import figure_cells, progress_lines, shared_beginning
+from harness.tui.widgets.panel_text import figure_table, progress_lines
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot_view import PlotView
+from harness.tui.widgets.plot_view import PlotView, plot_over_time
 from harness.tui.widgets.run_figures import bars
 
-_NAME = Column("figure", min_width=8, fills=True, cuts_middle=True)
-_COLUMNS = (
-    Column("value", is_right=True),
-    Column("95 % interval"),
-    Column("n", is_right=True),
-)
 _MAX_TITLE = 40
 
 
@@ -80,7 +72,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
-        self._histories: Mapping[str, FigureHistory] = {}
+        self._histories: Mapping[str, Series] = {}
         self._findings: Mapping[str, Any] = {}
 
     def on_mount(self) -> None:
@@ -103,11 +95,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         """Update figures, plot, progress and rows."""
         self._histories = snapshot.histories
         self.query_one("#bars", Static).update(bars(snapshot))
-        beginning = shared_beginning([figure.name for figure in snapshot.figures])
-        name = _NAME._replace(title=sanitize(beginning.removesuffix(", ")) or "figure")
-        rows = [Row(figure.name, figure_cells(figure, beginning)) for figure in snapshot.figures]
-        self.query_one("#figure-table", ListTable).show((name, *_COLUMNS), rows)
-        self.query_one("#figures", Panel).show_empty("" if rows else "none yet")
+        self.query_one("#figure-table", ListTable).show(*figure_table(snapshot.figures))
+        self.query_one("#figures", Panel).show_empty("" if snapshot.figures else "none yet")
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         panel = self.query_one("#progress", Panel)
@@ -125,12 +114,11 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         findings, is_over = snapshot.findings, snapshot.summary.status is Status.FINISHED
         when = "" if is_over else f"  (at {format_duration(snapshot.findings_spent)})"
         self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 55%")))
-        chart = bar_table(findings)
-        panel = self.query_one("#bar-chart", Panel)
-        panel.show_empty("" if chart is not None else "no bars")
-        if chart is not None:
-            panel.set_title(chart.title)
-            self.query_one("#bar-table", ListTable).show(chart.columns, chart.rows)
+        panel, charts = self.query_one("#bar-chart", Panel), findings.get("bar_charts", ())
+        panel.show_empty("" if charts else "no bars")
+        for chart in charts:
+            panel.set_title(str(chart["title"]))
+            self.query_one("#bar-table", ListTable).show(*bar_table(chart))
         for chart in findings.get("heat_maps", ()):
             self.query_one(AuditBody).show_map(chart)
         shown = passages(findings)
@@ -152,13 +140,5 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
             view.show("No figure yet.")
             return
         panel.set_title(f"{shorten_middle(name, _MAX_TITLE)} vs. time")
-        has_bounds = bool(np.isfinite(history.low).any() and np.isfinite(history.high).any())
-        low, high = (history.low, history.high) if has_bounds else (None, None)
-        values = np.concatenate([history.value, *([history.low, history.high] if has_bounds else [])])
-        finite = values[np.isfinite(values)]
-        if not len(finite):
-            view.show("No number yet.")
-            return
-        y: Axis = axis_up_to("value", [finite], min_high=1e-9, low=min(0.0, float(finite.min())))
-        x = ClockAxis("time", 0.0, max(1.0, float(history.spent[-1])))
-        view.show(Plot(x, y, [Line(history.spent, history.value, low=low, high=high)]))
+        has_number = bool(np.isfinite(history.value).any()) or history.low is not None
+        view.show(plot_over_time(history) if has_number else "No number yet.")

@@ -22,17 +22,7 @@ from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
-from harness.tui.compare_state import (
-    SOURCE,
-    Compared,
-    answer_texts,
-    compared_on,
-    difference_table,
-    example_table,
-    forest_table,
-    is_tested,
-    setting_table,
-)
+from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, is_tested, tables_of
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
@@ -161,13 +151,8 @@ class CompareScreen(PanelScreen):
         if left_out:
             title += f" · {left_out} not over or without guesses: left out of the tests"
         self.query_one("#header", Static).update(Content(sanitize(title)))
-        is_dark = self.app.current_theme.dark
-        for name, (columns, rows) in {
-            "score": forest_table(compared, is_dark=is_dark),
-            "difference": difference_table(compared, is_dark=is_dark),
-            "example": example_table(compared, self._answers),
-            "setting": setting_table(compared),
-        }.items():
+        shown = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
+        for name, (columns, rows) in shown.items():
             view = self.query_one(f"#{name}-table", ListTable)
             view.show(columns, rows)
             view.styles.min_height = min(len(rows) + 1, 8)

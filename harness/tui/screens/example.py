@@ -17,6 +17,7 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
+from harness.tui.answers import if_answered
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.guess_search import compared_pieces, suffix_spans
 from harness.tui.screens.dialogs import NameDialog
@@ -129,11 +130,10 @@ class ExampleScreen(Screen[None]):
             if not (text.isascii() and text.isdigit() and int(text) < examples):
                 raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
 
-        def go_to(text: str | None) -> None:
-            if text is not None:
-                self._go_to(int(text))
+        def go_to(text: str) -> None:
+            self._go_to(int(text))
 
-        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), go_to)
+        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), if_answered(go_to))
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_

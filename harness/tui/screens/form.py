@@ -93,8 +93,8 @@ class FormScreen(Screen[str | None]):
         """Return the object that the command works on."""
 
     @abstractmethod
-    def load(self, *, is_retry: bool) -> Form:
-        """Return the form; called in a thread. Raises HarnessError if there is none."""
+    def load(self) -> Form:
+        """Return the form as it is now; called in a thread. Raises HarnessError if there is none."""
 
     @abstractmethod
     def sources(self, form: Form, round_name: str | None) -> list[Source]:
@@ -122,7 +122,7 @@ class FormScreen(Screen[str | None]):
         yield from ()
 
     def on_mount(self) -> None:
-        self._load(is_retry=False)
+        self.action_retry()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "next_values" and len(self._sources) < 2:
@@ -132,17 +132,14 @@ class FormScreen(Screen[str | None]):
     # The form.
 
     def action_retry(self) -> None:
-        self._load(is_retry=True)
-
-    def _load(self, *, is_retry: bool) -> None:
         self.enter(Phase.LOADING)
         self.show_state("Reading the parameters …")
-        self._read_form(is_retry=is_retry)
+        self._read_form()
 
     @work(thread=True, exclusive=True, group="schema")
-    def _read_form(self, *, is_retry: bool) -> None:
+    def _read_form(self) -> None:
         try:
-            form = self.load(is_retry=is_retry)
+            form = self.load()
             sources = self.sources(form, None)
         except (HarnessError, OSError) as error:
             self.call_later(self._show_load_error, str(error))

@@ -18,6 +18,7 @@ from harness.core.paths import runs_home
 from harness.core.settings import default_round
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
+from harness.tui.answers import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
@@ -61,8 +62,6 @@ class MainScreen(Screen[None]):
         self._pages: dict[str, Page] = {self._tab: RunsPage()}
         """The pages that were shown, by the name of their tab."""
         self._overview: Overview | None = None
-        self._round: str | None = None
-        self._round_choice: str | None = None
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -76,13 +75,16 @@ class MainScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Show what has changed while another screen was above this one."""
-        if self._overview is not None:
-            self._page.show(self._overview, round_name=self._round)
+        self._show_page()
 
-    def show(self, overview: Overview, *, round_name: str | None, round_choice: str | None) -> None:
-        """Show the state of the machine on the page that is visible; `round_choice` is the round's name or file."""
-        self._overview, self._round, self._round_choice = overview, round_name, round_choice
-        self._page.show(overview, round_name=round_name)
+    def show(self, overview: Overview) -> None:
+        """Show the state of the machine on the page that is visible."""
+        self._overview = overview
+        self._show_page()
+
+    def _show_page(self) -> None:
+        if self._overview is not None:
+            self._page.show(self._overview)
 
     @property
     def _page(self) -> Page:
@@ -98,8 +100,7 @@ class MainScreen(Screen[None]):
             await self.query_one("#pages").mount(self._pages[name])
         self._tab = name
         self._show_tabs()
-        if self._overview is not None:
-            self._page.show(self._overview, round_name=self._round)
+        self._show_page()
         self._page.focus_main()
 
     def _show_tabs(self) -> None:
@@ -117,20 +118,24 @@ class MainScreen(Screen[None]):
         self.notify("Choose an attack and press Enter.")
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
-        self._open_form(event.attack, None if self._overview is None else self._overview.attacks_folder)
+        self._open_form(event.attack, self._attacks_folder)
 
     def _open_form(self, attack: AttackFile, folder: Path | None, *, like: RunFolder | None = None) -> None:
         from harness.tui.screens.new_run import NewRunScreen
 
-        round_name = self._round_choice or default_round()
-        screen = NewRunScreen(attack, attacks_folder=folder, round_name=round_name, like=like)
-        self.app.push_screen(screen, self._open_run)
+        choice = None if self._overview is None else self._overview.round_choice
+        screen = NewRunScreen(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
+        self.app.push_screen(screen, if_answered(self._open_run))
+
+    @property
+    def _attacks_folder(self) -> Path | None:
+        return None if self._overview is None else self._overview.attacks_folder
 
     def duplicate(self, folder: RunFolder) -> None:
         """Open the form with the values of a run."""
         try:
             spec = folder.attack_spec()
-            attacks_folder = spec.request.attacks or (None if self._overview is None else self._overview.attacks_folder)
+            attacks_folder = spec.request.attacks or self._attacks_folder
             attacks = find_attacks(attacks_folder)
         except HarnessError as error:
             self.notify(str(error), severity="error")
@@ -142,9 +147,7 @@ class MainScreen(Screen[None]):
         else:
             self._open_form(attack, attacks_folder, like=folder)
 
-    def _open_run(self, id_: str | None) -> None:
-        if id_ is None:
-            return
+    def _open_run(self, id_: str) -> None:
         self.query_one(RunsPage).select(id_)
         if id_.startswith(HEADING):
             self.run_worker(self.action_tab("Runs"))

@@ -17,13 +17,7 @@ from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
-from harness.tui.form import (
-    Field,
-    FieldKind,
-    Form,
-    option_fields,
-    parameter_fields,
-)
+from harness.tui.form import Field, FieldKind, Form, option_fields, parameter_fields
 from harness.tui.saved_state import load_values
 from harness.tui.screens.form import FormScreen, Source
 
@@ -81,17 +75,26 @@ def recorded_values(spec: AttackSpec, form: Form) -> dict[str, str]:
     return values
 
 
-class NewRunScreen(FormScreen):
-    """Asks for the values of a run of `attack`, at first those of the run `like` if given."""
+class CommandScreen(FormScreen):
+    """Asks for the values of a command with a round, at first those of the run `like` if given."""
+
+    def __init__(self, *, round_name: str, like: RunFolder | None = None) -> None:
+        super().__init__()
+        self._round_name, self._like = round_name, like
+
+    def sources(self, form: Form, round_name: str | None) -> list[Source]:
+        """Return the sources of values on the round that the user has typed, or on that of the screen."""
+        return list(value_sources(form, round_name or self._round_name, like=self._like))
+
+
+class NewRunScreen(CommandScreen):
+    """Asks for the values of a run of `attack`."""
 
     def __init__(
         self, attack: AttackFile, *, attacks_folder: Path | None, round_name: str, like: RunFolder | None = None
     ) -> None:
-        super().__init__()
-        self._attack = attack
-        self._attacks_folder = attacks_folder
-        self._round_name = round_name
-        self._like = like
+        super().__init__(round_name=round_name, like=like)
+        self._attack, self._attacks_folder = attack, attacks_folder
 
     def heading(self) -> Content:
         """Return the name and the summary of the attack."""
@@ -99,37 +102,27 @@ class NewRunScreen(FormScreen):
         about = sanitize("".join(f"  {part}" for part in (attack.summary, f"({attack.origin})") if part))
         return Content.assemble(("New run · ", "bold"), (sanitize(attack.shown_name), "bold"), about)
 
-    def load(self, *, is_retry: bool) -> Form:
+    def load(self) -> Form:
         """Return the form of the attack as it is now."""
-        attack = self._attack
-        if is_retry:
-            attack = next((file for file in find_attacks(self._attacks_folder) if file.path == attack.path), attack)
+        files = find_attacks(self._attacks_folder)
+        attack = next((file for file in files if file.path == self._attack.path), self._attack)
         if attack.error is not None:
             raise HarnessError(attack.error)
         schema = fetch_schema(attack.path, digest=attack.sha256)
         return form_for(attack, schema, attacks_folder=self._attacks_folder)
 
-    def sources(self, form: Form, round_name: str | None) -> list[Source]:
-        """Return the sources of values on the round that the user has typed, or on that of the screen."""
-        return list(value_sources(form, round_name or self._round_name, like=self._like))
 
-
-class NewAuditScreen(FormScreen):
+class NewAuditScreen(CommandScreen):
     """Asks for the values of an audit."""
 
     def __init__(self, audit: str, *, round_name: str) -> None:
-        super().__init__()
+        super().__init__(round_name=round_name)
         self._audit = audit
-        self._round_name = round_name
 
     def heading(self) -> Content:
         """Return the audit's name and its question."""
         return Content.assemble((f"New audit · {self._audit}  ", "bold"), AUDITS[self._audit].question)
 
-    def load(self, *, is_retry: bool) -> Form:
+    def load(self) -> Form:
         """Return the form of the audit's options."""
         return audit_form(self._audit)
-
-    def sources(self, form: Form, round_name: str | None) -> list[Source]:
-        """Return the sources of values on the round that the user has typed, or on that of the screen."""
-        return list(value_sources(form, round_name or self._round_name))

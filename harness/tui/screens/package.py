@@ -20,6 +20,7 @@ from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
+from harness.tui.answers import if_answered
 from harness.tui.form import Form
 from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
 from harness.tui.screens.dialogs import ConfirmDialog
@@ -127,7 +128,7 @@ class PackageScreen(FormScreen):
         """Return the attack, the round and the score."""
         return Content(f"Package · {sanitize(self._state.header()[0])}")
 
-    def load(self, *, is_retry: bool) -> Form:
+    def load(self) -> Form:
         """Return the form of the files that go with the run."""
         return self._form
 
@@ -204,13 +205,10 @@ class PackageScreen(FormScreen):
         with contextlib.suppress(OSError):  # the command says what is wrong with the path
             if self._state.destination.exists():
                 question = f"{self._state.destination} already exists. Replace it?"
-                self.app.push_screen(ConfirmDialog(sanitize(question)), self._replace)
+                replace_zip = if_answered(lambda _: self._package("--force"))
+                self.app.push_screen(ConfirmDialog(sanitize(question)), replace_zip)
                 return
         self._package()
-
-    def _replace(self, is_confirmed: bool | None) -> None:
-        if is_confirmed:
-            self._package("--force")
 
     def _package(self, *options: str) -> None:
         self._started_at = time.monotonic()

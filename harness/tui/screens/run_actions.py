@@ -20,6 +20,7 @@ from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
 from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
 from harness.runs.trash import restorable, restore
+from harness.tui.answers import if_answered
 from harness.tui.subprocesses import run_command
 
 _MAX_LISTED = 8
@@ -202,12 +203,8 @@ class RunActions(Widget):
         # Imported here, as the other dialog, to keep the first paint fast.
         from harness.tui.screens.dialogs import ConfirmDialog
 
-        def answered(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                self._do(work)
-
         text = "\n".join(map(sanitize, question.split("\n")))
-        self.app.push_screen(ConfirmDialog(text, deletes=deletes), answered)
+        self.app.push_screen(ConfirmDialog(text, deletes=deletes), if_answered(lambda _: self._do(work)))
 
     def _ask_text(
         self,
@@ -220,11 +217,11 @@ class RunActions(Widget):
         """Ask for a text, which may be empty, and use it in a thread."""
         from harness.tui.screens.dialogs import NameDialog
 
-        def use_answer(answer: str | None) -> None:
-            if answer is not None:
-                self._do(lambda: use(answer))
+        def use_answer(answer: str) -> None:
+            self._do(lambda: use(answer))
 
-        self.app.push_screen(NameDialog(sanitize(label), text, check=check, may_be_empty=True), use_answer)
+        dialog = NameDialog(sanitize(label), text, check=check, may_be_empty=True)
+        self.app.push_screen(dialog, if_answered(use_answer))
 
     @work(thread=True, group="verbs")
     def _do(self, work: Callable[[], str | None]) -> None:

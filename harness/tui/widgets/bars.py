@@ -101,9 +101,10 @@ class TopBar(Static):
         """Ask for what fits now."""
         self.post_message(self.Mounted(self))
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
+    def show(self, overview: Overview) -> None:
         """Show the state of the machine; the bar is drawn again only if its text changes."""
-        label = "all rounds" if round_name is None else f"round {shorten(sanitize(round_name), _MAX_ROUND)}"
+        name = overview.round_name
+        label = "all rounds" if name is None else f"round {shorten(sanitize(name), _MAX_ROUND)}"
         parts = [
             Content.styled("harness", "bold $text-primary"),
             Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=label),

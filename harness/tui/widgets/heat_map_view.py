@@ -1,6 +1,7 @@
 """A widget that draws a heat map."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,10 @@ def resample(bands: Ints, cells: int) -> Ints:
 
 def shade(bands: Ints) -> list[tuple[str, str]]:
     """Return the cells as texts with their styles. Any number of bands has five shades."""
-    parts: list[tuple[str, str]] = []
-    for band in bands.tolist():
-        cell = " " if band < 0 else _SHADES[min(band, len(_SHADES) - 1)]
-        style = "" if band < 0 else "$foreground 30%" if band == 0 else "$text-primary"
-        if parts and parts[-1][1] == style:
-            parts[-1] = (parts[-1][0] + cell, style)
-        else:
-            parts.append((cell, style))
-    return parts
+    cells = [" " if band < 0 else _SHADES[min(band, len(_SHADES) - 1)] for band in bands.tolist()]
+    styles = {" ": "", _SHADES[0]: "$foreground 30%"}
+    runs = groupby(cells, key=lambda cell: styles.get(cell, "$text-primary"))
+    return [("".join(run), style) for style, run in runs]
 
 
 def legend(bounds: Sequence[float]) -> str:

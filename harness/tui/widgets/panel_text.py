@@ -7,8 +7,9 @@ from harness.core.text import NO_VALUE, format_number, format_score, pluralize, 
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
-from harness.tui.columns import Cell, bar
+from harness.tui.columns import Column, bar
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
+from harness.tui.tables import CellsOf, Table, table_of
 
 Fact = tuple[str, str]
 """A label and a value."""
@@ -62,15 +63,24 @@ def shared_beginning(names: Sequence[str]) -> str:
     return "".join(f"{same[0]}, " for same in takewhile(lambda same: len(set(same)) == 1, parts))
 
 
-def figure_cells(figure: AuditFigure, beginning: str = "") -> list[Cell]:
-    """Return the cells of one figure of an audit: its name after `beginning`, value, interval, number of items."""
+def figure_table(figures: Sequence[AuditFigure]) -> Table:
+    """Return the figures of an audit; the beginning that their names share is the title of the column of names."""
+    beginning = shared_beginning([figure.name for figure in figures])
+    title = sanitize(beginning.removesuffix(", ")) or "figure"
+    columns: CellsOf[AuditFigure] = {
+        Column(title, min_width=8, fills=True, cuts_middle=True): lambda figure: shorten_middle(
+            figure.name.removeprefix(beginning), _MAX_NAME
+        ),
+        Column("value", is_right=True): lambda figure: format_number(figure.value),
+        Column("95 % interval"): _interval,
+        Column("n", is_right=True): lambda figure: f"{figure.of:,}" if figure.of else "",
+    }
+    return table_of(columns, {figure.name: figure for figure in figures})
+
+
+def _interval(figure: AuditFigure) -> str:
     has_interval = figure.low is not None and figure.high is not None
-    return [
-        shorten_middle(figure.name.removeprefix(beginning), _MAX_NAME),
-        format_number(figure.value),
-        f"[{format_number(figure.low)}, {format_number(figure.high)}]" if has_interval else "",
-        f"{figure.of:,}" if figure.of else "",
-    ]
+    return f"[{format_number(figure.low)}, {format_number(figure.high)}]" if has_interval else ""
 
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:

@@ -5,20 +5,18 @@ from collections.abc import Sequence
 from enum import StrEnum
 from itertools import groupby
 
+import numpy as np
 from textual.color import Color
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
 from harness.analysis.replay import Moments, ReferenceCurve
-from harness.core.arrays import Floats
 from harness.core.scoring import DRAWN_POINTS
-from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
+from harness.tui.axes import ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
 from harness.tui.plot import DIM, Line, Plot, curve_colour, draw_plot
-from harness.tui.run_feed import MAX_REPLAYED
+from harness.tui.series import Series
 from harness.tui.snapshot import RunSnapshot
-
-_BLIND = "The round is blind: recall is not known."
 
 
 class PlotView(Widget, can_focus=True):
@@ -70,8 +68,6 @@ class RunPlot(StrEnum):
 
     ERRORS = "Recall vs. errors"
     TIME = "Recall vs. time"
-    TIMES = "Recall vs. errors, at several times"
-    TRIALS = "Recall vs. errors, after several trials"
     SCORES = "Best score of each example"
     PACE = "Throughput"
     LOAD = "Utilization"
@@ -84,38 +80,31 @@ class RunPlot(StrEnum):
 
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     """Return the plot, or why there is none."""
-    if kind is RunPlot.ERRORS:
-        return _errors_plot(snapshot, reference)
-    if kind is RunPlot.TIME:
-        return _time_plot(snapshot)
-    if kind in (RunPlot.TIMES, RunPlot.TRIALS):
-        if snapshot.figures.errors is None:
-            return _BLIND
-        if snapshot.moments is None and snapshot.summary.guesses > MAX_REPLAYED:
-            return f"More than {MAX_REPLAYED:,} guesses: see `harness report`."
-        if snapshot.moments is None:
-            return "Not computed yet." if snapshot.figures.guessed else _no_guesses(snapshot)
-        return moments_plot(snapshot.moments, by_trials=kind is RunPlot.TRIALS)
-    if kind is RunPlot.SCORES:
-        return _score_plot(snapshot)
-    load = snapshot.load
-    if kind is RunPlot.PACE:
-        return _over_time("suffixes/s", load.work_at, load.suffixes_per_s, min_high=1.0)
-    return _over_time(f"{load.device} %", load.load_at, load.percent, min_high=100.0)
+    over_time = {RunPlot.TIME: snapshot.recall, RunPlot.PACE: snapshot.pace, RunPlot.LOAD: snapshot.load}
+    if kind is RunPlot.ERRORS and snapshot.figures.errors is None:
+        return "The round is blind: recall is not known."
+    if not snapshot.figures.guessed and kind not in (RunPlot.PACE, RunPlot.LOAD):
+        return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
+    if kind in over_time:
+        return plot_over_time(over_time[kind]) if len(over_time[kind].at) > 1 else "Not measured yet."
+    return _errors_plot(snapshot, reference) if kind is RunPlot.ERRORS else _score_plot(snapshot)
 
 
-def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
-    figures, cap = snapshot.figures, snapshot.summary.error_cap
-    if figures.errors is None or figures.recall is None:
-        return _BLIND
-    if not figures.guessed:
-        return _no_guesses(snapshot)
+def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot:
+    figures = snapshot.figures
+    assert figures.errors is not None and figures.recall is not None
     low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
     lines = [Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)]
     if reference is not None:
         label = f"best baseline {reference.id.partition('-')[0]}"
         lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
-    return plot_over_errors(lines, cap)
+    return plot_over_errors(lines, snapshot.summary.error_cap)
+
+
+def _score_plot(snapshot: RunSnapshot) -> Plot:
+    edges, counts = snapshot.figures.score_edges, snapshot.figures.score_counts.astype(float)
+    x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
+    return Plot(x, axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
 
 
 def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") -> Plot:
@@ -141,30 +130,10 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
     return plot_over_errors(lines, scores[0].cap, title=title)
 
 
-def _time_plot(snapshot: RunSnapshot) -> Plot | str:
-    history, summary = snapshot.history, snapshot.summary
-    if not len(history.spent):
-        return _no_guesses(snapshot)
-    title, y = f"Recall@{summary.error_cap}", history.recall
-    if y is None:
-        title, y = "Guesses", history.guesses.astype(float)
-    return _over_time(title, history.spent, y, min_high=0.05, is_step=True)
-
-
-def _score_plot(snapshot: RunSnapshot) -> Plot | str:
-    edges, counts = snapshot.figures.score_edges, snapshot.figures.score_counts.astype(float)
-    if not counts.any():
-        return _no_guesses(snapshot)
-    x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
-    return Plot(x, axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
-
-
-def _no_guesses(snapshot: RunSnapshot) -> str:
-    return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
-
-
-def _over_time(title: str, seconds: Floats, values: Floats, *, min_high: float, is_step: bool = False) -> Plot | str:
-    if len(seconds) < 2:
-        return "Not measured yet."
-    y: Axis = axis_up_to(title, [values], min_high=min_high)
-    return Plot(ClockAxis("time", 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])
+def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:
+    """Return the plot of a number over time, until `end` or longer."""
+    heights = [heights for heights in (series.value, series.low, series.high) if heights is not None]
+    lowest = min(float(curve[np.isfinite(curve)].min(initial=0.0)) for curve in heights)
+    x = ClockAxis("time", 0.0, max([1.0, end, *series.at[-1:].tolist()]))
+    y = axis_up_to(series.title, heights, min_high=series.min_high, low=lowest)
+    return Plot(x, y, [Line(series.at, series.value, low=series.low, high=series.high, is_step=series.is_step)])

@@ -33,7 +33,8 @@ def test_figures_have_their_newest_value_and_a_history(audit: RecordedAudit) -> 
     assert second.name == "odd" and second.value is None
     history = seen.histories["trigram"]
     assert history.value.tolist() == [0.5, 0.25]
-    assert history.spent.tolist() == [10.0, 20.0]
+    assert history.at.tolist() == [10.0, 20.0]
+    assert history.low is not None and history.high is not None
     assert history.low.tolist() == pytest.approx([0.4, 0.15]) and history.high.tolist() == pytest.approx([0.6, 0.35])
     assert np.isnan(seen.histories["odd"].value).all()
 

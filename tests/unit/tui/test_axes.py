@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, Tick, axis_up_to
 
-MOST = st.integers(2, 20)
+AXES: dict[str, st.SearchStrategy[Axis]] = {
+    "numbers": st.builds(
+        lambda low, length: Axis("value", low, low + length), st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)
+    ),
+    "errors": st.builds(lambda highest: ErrorsAxis("errors", 0.0, highest), st.floats(1, 1e8)),
+    "time": st.builds(lambda seconds: ClockAxis("time", 0.0, seconds), st.floats(1, 1e7)),
+    "bins": st.builds(
+        lambda edges: EdgesAxis("score", 0.0, 1.0, tuple(edges)),
+        st.lists(st.floats(allow_nan=False), min_size=2, max_size=40),
+    ),
+}
 
 
 def assert_readable(ticks: Sequence[Tick]) -> None:
@@ -21,28 +31,12 @@ def assert_readable(ticks: Sequence[Tick]) -> None:
     assert all(before < after for before, after in pairwise(places))
 
 
-@given(low=st.floats(-1e9, 1e9), length=st.floats(1e-3, 1e9), most=MOST)
-def test_an_axis_has_two_labelled_ticks_in_any_range(low: float, length: float, most: int) -> None:
-    ticks = Axis("value", low, low + length).ticks(most)
+@pytest.mark.parametrize("kind", AXES)
+@given(data=st.data(), most=st.integers(2, 20))
+def test_every_axis_has_two_labelled_ticks(kind: str, data: st.DataObject, most: int) -> None:
+    ticks = data.draw(AXES[kind]).ticks(most)
     assert_readable(ticks)
-    assert len(ticks) <= max(2, most)
-
-
-@given(highest=st.floats(1, 1e8), most=MOST)
-def test_the_axis_of_errors_has_two_labelled_ticks(highest: float, most: int) -> None:
-    ticks = ErrorsAxis("errors", 0.0, highest).ticks(most)
-    assert_readable(ticks)
-    assert len(ticks) <= max(2, most) and ticks[0].label == "0"
-
-
-@given(seconds=st.floats(1, 1e7), most=MOST)
-def test_the_axis_of_time_has_two_labelled_ticks(seconds: float, most: int) -> None:
-    assert_readable(ClockAxis("time", 0.0, seconds).ticks(most))
-
-
-@given(edges=st.lists(st.floats(allow_nan=False), min_size=2, max_size=40), most=MOST)
-def test_the_axis_of_bins_has_two_labelled_ticks(edges: list[float], most: int) -> None:
-    assert_readable(EdgesAxis("score", 0.0, 1.0, tuple(edges)).ticks(most))
+    assert len(ticks) <= max(2, most) or kind == "time"
 
 
 @given(highest=st.floats(0, 1e12), least=st.floats(1e-9, 1e6), low=st.floats(-1e6, 0))

@@ -83,14 +83,6 @@ def test_a_band_fills_the_cells_between_its_bounds() -> None:
     assert not dots(grid).any()
 
 
-def test_the_higher_bar_is_higher_and_an_empty_one_is_not_drawn() -> None:
-    grid = BrailleGrid(8, 12)
-    for number, height in enumerate((0.0, 0.25, 1.0)):
-        grid.draw_bar(number / 3, (number + 1) / 3, height, 0)
-    filled = (dots(grid) > 0).sum(axis=0)
-    assert not filled[:3].any() and 2 <= filled[5] <= 3 and filled[9] == 8
-
-
 def test_a_curve_without_points_draws_nothing() -> None:
     grid = BrailleGrid(3, 3)
     grid.draw_curve(np.zeros(0), np.zeros(0), 0, is_step=True)

@@ -1,9 +1,11 @@
 """The cells that are written to a terminal: after them it shows the new picture, and little was written."""
 
 import re
+from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.ansi import AnsiDecoder
 from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.segment import Segment
@@ -12,6 +14,7 @@ from textual.strip import Strip
 
 from harness.tui.overrides import ChangedCells
 
+Cell = tuple[str, str]
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 WIDTH = 24
 STYLES = [
@@ -33,69 +36,35 @@ def lines() -> st.SearchStrategy[list[Strip]]:
     return st.lists(line, min_size=3, max_size=3)
 
 
-def cells_of(strip: Strip) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the characters with the codes of their styles."""
-    cells = []
-    for segment in strip:
+def cells_of(text: Iterable[Segment]) -> list[Cell]:
+    """Return the characters with their styles; a wide one has an empty cell behind it."""
+    cells: list[Cell] = []
+    for segment in text:
         style = segment.style or Style()
-        codes = () if style.color is None else ("38", "2", *map(str, style.color.get_truecolor()))
-        codes += () if style.bgcolor is None else ("48", "2", *map(str, style.bgcolor.get_truecolor()))
-        codes += ("1",) * bool(style.bold) + ("4",) * bool(style.underline)
+        # A terminal's own colour is none.
+        colours = [None if colour is None or colour.is_default else colour for colour in (style.color, style.bgcolor)]
+        look = str(Style(color=colours[0], bgcolor=colours[1], bold=style.bold, underline=style.underline))
         for character in segment.text:
-            cells += [(character, codes), *[("", codes)] * (get_character_cell_size(character) - 1)]
+            cells += [(character, look), *[("", look)] * (get_character_cell_size(character) - 1)]
     return cells
 
 
-class Terminal:
-    """The cells that a terminal shows; it knows the sequences that move the cursor and change the style."""
-
-    def __init__(self, shown: list[Strip]) -> None:
-        self.lines = [cells_of(strip) for strip in shown]
-        self.foreground: tuple[str, ...] = ()
-        self.background: tuple[str, ...] = ()
-        self.attributes: set[str] = set()
-
-    def write(self, output: str) -> None:
-        row = column = position = 0
-        while position < len(output):
-            if (match := SEQUENCE.match(output, position)) is not None:
-                if match[2] == "H":
-                    row, column = (int(number) - 1 for number in match[1].split(";"))
-                else:
-                    self.change_style(match[1].split(";"))
-                position = match.end()
-                continue
-            character = output[position]
-            codes = (*self.foreground, *self.background, *sorted(self.attributes))
-            for cell in (character, *[""] * (get_character_cell_size(character) - 1)):
-                self.lines[row][column] = (cell, codes)
-                column += 1
-            position += 1
-
-    def change_style(self, codes: list[str]) -> None:
-        while codes:
-            code = codes.pop(0)
-            if code == "0":
-                self.foreground, self.background, self.attributes = (), (), set()
-            elif code in ("38", "48"):
-                colour = (code, *(codes.pop(0) for _ in range(4)))
-                self.foreground, self.background = (
-                    (colour, self.background) if code == "38" else (self.foreground, colour)
-                )
-            elif code == "39":
-                self.foreground = ()
-            elif code == "49":
-                self.background = ()
-            else:
-                self.attributes.add(code)
+def shown_after(before: list[Strip], output: str) -> list[list[Cell]]:
+    """Return the cells that a terminal shows when it gets `output`: pieces of text, each after its position."""
+    shown, decoder = [cells_of(strip) for strip in before], AnsiDecoder()
+    beginning, *pieces = re.split(r"\x1b\[(\d+;\d+)H", output)
+    assert not beginning
+    for position, piece in zip(pieces[::2], pieces[1::2], strict=True):
+        row, column = (int(number) - 1 for number in position.split(";"))
+        cells = cells_of(decoder.decode_line(piece).render(CONSOLE))
+        shown[row][column : column + len(cells)] = cells
+    assert decoder.style == Style()
+    return shown
 
 
 @given(lines(), lines())
 def test_a_terminal_that_gets_the_changed_cells_shows_the_new_picture(before: list[Strip], now: list[Strip]) -> None:
-    terminal = Terminal(before)
-    terminal.write(ChangedCells(before, now).render_segments(CONSOLE))
-    assert terminal.lines == [cells_of(strip) for strip in now]
-    assert not (terminal.foreground or terminal.background or terminal.attributes)
+    assert shown_after(before, ChangedCells(before, now).render_segments(CONSOLE)) == [cells_of(strip) for strip in now]
 
 
 @given(lines())

@@ -1,8 +1,10 @@
 """The settings that the screens use."""
 
+import contextlib
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ from textual.pilot import Pilot
 
 from harness.core.errors import HarnessError
 from harness.core.settings import settings_file
+from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.app import HarnessApp
-from tests.records import Recorded, recorded_run
+from tests.records import recorded_run
 from tests.tui.piloting import notifications, until
 
 
@@ -29,10 +32,16 @@ def test_an_unknown_theme_is_rejected_with_a_list_of_themes(file: Path) -> None:
         HarnessApp()
 
 
-async def ended(app: HarnessApp, pilot: Pilot[None], run: Recorded) -> None:
-    """End the run while the application shows it as running."""
-    await until(pilot, lambda: run.folder.id in app._running_ids)
-    run.event("phase", phase="crashed")
+@contextlib.asynccontextmanager
+async def crashing_run(folder: Path) -> AsyncIterator[tuple[Pilot[None], RunFolder]]:
+    """Start the application, and let a run crash while it is shown as running."""
+    run = recorded_run(folder, pid=os.getpid())
+    run.event("phase", phase="running")
+    app = HarnessApp()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: run.folder.id in app._running_ids)
+        run.event("phase", phase="crashed")
+        yield pilot, run.folder
 
 
 async def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
@@ -43,23 +52,15 @@ async def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Pat
     output = tmp_path / "output.json"
     command = [sys.executable, "-c", script, str(output), "$HOME; touch x", "a b"]
     file.write_text(f"on_finish = {json.dumps(command)}\n")
-    run = recorded_run(tmp_path, pid=os.getpid())
-    run.event("phase", phase="running")
-    app = HarnessApp()
-    async with app.run_test() as pilot:
-        await ended(app, pilot, run)
+    async with crashing_run(tmp_path) as (pilot, folder):
         await until(pilot, lambda: output.exists() and output.read_text().endswith("]"))
-    assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], run.folder.id, str(Status.CRASHED)]
+    assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], folder.id, str(Status.CRASHED)]
     assert not (Path.cwd() / "x").exists()
 
 
 @pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
 async def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
     file.write_text(f"on_finish = {json.dumps(command)}\n")
-    run = recorded_run(tmp_path, pid=os.getpid())
-    run.event("phase", phase="running")
-    app = HarnessApp()
-    async with app.run_test() as pilot:
-        await ended(app, pilot, run)
+    async with crashing_run(tmp_path) as (pilot, _):
         await until(pilot, lambda: "on_finish cannot be started" in notifications(pilot))
         assert notifications(pilot).isprintable()

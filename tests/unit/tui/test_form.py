@@ -299,18 +299,22 @@ def test_thousands_are_refused_and_not_two_runs(text: str, values: list[str], is
     assert (field.error(text) is None) == is_valid
 
 
-def test_an_option_that_may_be_repeated_takes_several_values() -> None:
-    line = audit_form("compare").command_line({"--target": "./a, ./b"})
-    assert line == ["audit", "compare", "--target", "./a", "--target", "./b"]
-
-
-def test_an_argument_that_may_be_repeated_takes_several_values() -> None:
-    texts = next(field for field in audit_form("book").fields if field.is_argument)
-    assert audit_form("book").command_line({texts.key: "a b.txt, c.txt"}) == ["audit", "book", "a b.txt", "c.txt"]
-
-
-def test_an_empty_option_has_its_default() -> None:
-    assert audit_form("compare").command_line({"--budget": "", "--device": " "}) == ["audit", "compare"]
+@pytest.mark.parametrize(
+    ("audit", "texts", "words"),
+    [
+        ("compare", {"--target": "./a, ./b"}, ["--target", "./a", "--target", "./b"]),
+        ("compare", {"--budget": "", "--device": " "}, []),
+        ("book", {"--text": "a b.txt, c.txt"}, ["a b.txt", "c.txt"]),
+        (
+            "leakage",
+            {"--pairs": "pairs.npz", "--keep-line-ends": "true", "--seed": "3", "--budget": "24h"},
+            ["pairs.npz", "--keep-line-ends", "--seed", "3"],
+        ),
+    ],
+    ids=["repeated option", "empty options", "repeated argument", "argument, flag and option"],
+)
+def test_values_become_arguments_options_and_flags(audit: str, texts: dict[str, str], words: list[str]) -> None:
+    assert audit_form(audit).command_line(texts) == ["audit", audit, *words]
 
 
 @pytest.mark.parametrize("audit", AUDITS)
@@ -320,11 +324,5 @@ def test_every_audit_has_a_form(audit: str) -> None:
     assert {"seed", "budget", "device"} <= {field.name for field in form.fields}
     assert all(field.description for field in form.fields)
     assert form.command_line({}) == ["audit", audit]
-
-
-def test_values_become_arguments_options_and_flags() -> None:
-    form = audit_form("leakage")
-    kinds = {field.name: field.kind for field in form.fields}
+    kinds = {field.name: field.kind for field in audit_form("leakage").fields}
     assert kinds["round"] is FieldKind.ROUND and kinds["keep-line-ends"] is FieldKind.SWITCH
-    values = {"--pairs": "pairs.npz", "--keep-line-ends": "true", "--seed": "3", "--budget": "24h"}
-    assert form.command_line(values) == ["audit", "leakage", "pairs.npz", "--keep-line-ends", "--seed", "3"]

@@ -14,7 +14,7 @@ from harness.tui.columns import fit
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (
-    figure_cells,
+    figure_table,
     metric_facts,
     progress_lines,
     resource_facts,
@@ -73,24 +73,26 @@ def audit(home: Path) -> AuditSnapshot:
     return AuditFeed(recorded.folder).poll()
 
 
+def cells_of(figures: list[AuditFigure], width: int = 60) -> list[list[str]]:
+    """Return the cells of each figure, cut to a width."""
+    columns, rows = figure_table(figures)
+    cuts = [column.cuts_middle for column in columns]
+    cells = [[fit(cell, width, cuts_middle=cut) for cell, cut in zip(row.cells, cuts, strict=True)] for row in rows]
+    return [["".join(text for text, _ in cell).strip() for cell in row] for row in cells]
+
+
 def test_a_figure_is_a_row_with_its_interval() -> None:
-    assert figure_cells(AuditFigure("trigram", 0.5, 0.25, 0.75, 1200)) == [
-        "trigram",
-        "0.500",
-        "[0.250, 0.750]",
-        "1,200",
-    ]
-    assert figure_cells(AuditFigure("odd", None, None, None, 0)) == ["odd", "–", "", ""]
-    assert len(str(figure_cells(AuditFigure("x" * 500, 1.0, None, None, 0))[0])) < 50
+    figures = [AuditFigure("trigram", 0.5, 0.25, 0.75, 1200), AuditFigure("odd", None, None, None, 0)]
+    assert cells_of(figures) == [["trigram", "0.500", "[0.250, 0.750]", "1,200"], ["odd", "–", "", ""]]
+    assert len(cells_of([AuditFigure("x" * 500, 1.0, None, None, 0)])[0][0]) < 50
 
 
 def test_figures_of_a_narrow_table_have_different_names() -> None:
     thresholds = ("trigrams", "first 5 words", "first 10 words", "overlap")
     names = [f"passed, {threshold}, {side}" for threshold in thresholds for side in ("corpus", "control")]
-    beginning = shared_beginning(names)
-    cells = [figure_cells(AuditFigure(name, 0.5, None, None, 1), beginning)[0] for name in names]
-    shown = ["".join(text for text, _ in fit([(str(cell), "")], 14, cuts_middle=True)) for cell in cells]
-    assert beginning == "passed, " and len(set(shown)) == len(names)
+    figures = [AuditFigure(name, 0.5, None, None, 1) for name in names]
+    shown = [cells[0] for cells in cells_of(figures, 14)]
+    assert figure_table(figures)[0][0].title == "passed" and len(set(shown)) == len(names)
     assert shown[:3] == ["trigram…corpus", "trigram…ontrol", "first 5…corpus"]
 
 

@@ -85,18 +85,6 @@ def test_the_cap_line_and_its_label_cover_no_curve() -> None:
                 assert old.character == new.character or ord(new.character) & ord(old.character) == ord(old.character)
 
 
-def test_a_later_curve_keeps_the_dots_of_an_earlier_one() -> None:
-    y = axis_up_to("Recall", [RISING.y], min_high=0.5)
-
-    def dots(*lines: Line) -> list[int]:
-        plot = Plot(ErrorsAxis("errors", 0.0, 220.0), y, lines)
-        cells = [cell for row in draw_plot(plot, 60, 16)[1:14] for cell in row[6:]]
-        return [ord(cell.character) - 0x2800 if ord(cell.character) >= 0x2800 else 0 for cell in cells]
-
-    first, second = replace(RISING, label="", low=None, high=None), replace(FLAT, label="")
-    assert dots(first, second) == [one | other for one, other in zip(dots(first), dots(second), strict=True)]
-
-
 def test_labels_at_the_ends_are_one_per_row_and_cut() -> None:
     same = [replace(FLAT, number=number, label=f"a run with the long name {number}") for number in range(3)]
     rows = text_of(draw_plot(plot_of(*same), 90, 14))

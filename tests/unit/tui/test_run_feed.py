@@ -130,14 +130,14 @@ def test_the_pace_and_the_load_are_read_from_the_record(run: Recorded) -> None:
         with run.store.transaction():
             run.store.end_batch(*batch)
             run.store.add_telemetry({"cpu": 1.0, "machine_cpu": 10.0 * number})
-    load = feed.poll().load
-    assert load.device == "CPU" and load.percent.tolist() == [0.0, 10.0, 20.0, 30.0]
-    assert len(load.work_at) == 3 and (load.suffixes_per_s > 0).all()
-    assert (np.diff(load.work_at) >= 0).all() and (np.diff(load.load_at) >= 0).all()
+    snapshot = feed.poll()
+    assert snapshot.load.title == "CPU %" and snapshot.load.value.tolist() == [0.0, 10.0, 20.0, 30.0]
+    assert len(snapshot.pace.at) == 3 and (snapshot.pace.value > 0).all()
+    assert (np.diff(snapshot.pace.at) >= 0).all() and (np.diff(snapshot.load.at) >= 0).all()
     with run.store.transaction():
         run.store.add_telemetry({"cpu": 1.0, "gpu": 97.0})
     again = feed.poll().load
-    assert again.device == "GPU" and again.percent[-1] == 97.0
+    assert again.title == "GPU %" and again.value[-1] == 97.0
 
 
 def test_only_the_last_lines_are_kept_and_all_guesses_are_scored(run: Recorded) -> None:
@@ -209,8 +209,7 @@ def test_points_rate_and_telemetry_come_from_the_record(run: Recorded) -> None:
             run.store.add_point(spent=float(number), guesses=number, rows=number, solved=0, wrong=0, recall=number / 9)
             run.store.add_telemetry({"cpu": number})
     for snapshot in (feed.poll(), feed.poll()):
-        assert snapshot.history.spent.tolist() == [0.0, 1.0, 2.0]
-        assert snapshot.history.recall is not None and snapshot.history.recall[-1] == pytest.approx(2 / 9)
+        assert snapshot.recall.at.tolist() == [0.0, 1.0, 2.0] and snapshot.recall.value[-1] == pytest.approx(2 / 9)
         assert snapshot.telemetry == {"cpu": 2}
         assert snapshot.suffixes_per_s is not None and snapshot.suffixes_per_s > 0
 
@@ -219,8 +218,8 @@ def test_a_long_history_keeps_its_newest_point(run: Recorded) -> None:
     with run.store.transaction():
         for number in range(5000):
             run.store.add_point(spent=float(number), guesses=number, rows=0, solved=0, wrong=0, recall=0.0)
-    history = RunFeed(run.folder).poll().history
-    assert len(history.spent) <= 2501 and history.spent[-1] == 4999.0
+    history = RunFeed(run.folder).poll().recall.at
+    assert len(history) <= 2501 and history[-1] == 4999.0
 
 
 def test_a_blind_round_has_unknown_verdicts_and_no_recall(home: Path) -> None:
@@ -230,8 +229,8 @@ def test_a_blind_round_has_unknown_verdicts_and_no_recall(home: Path) -> None:
         blind.store.add_point(spent=1.0, guesses=2, rows=2, solved=None, wrong=None, recall=None)
     snapshot = RunFeed(blind.folder).poll()
     assert {line.is_right for line in snapshot.lines[Verdict.ALL]} == {None}
-    assert snapshot.figures.recall_at_cap is None and snapshot.history.recall is None
-    assert snapshot.figures.guessed == 2 and snapshot.history.guesses.tolist() == [2]
+    assert snapshot.figures.recall_at_cap is None and snapshot.recall.title == "Guesses"
+    assert snapshot.figures.guessed == 2 and snapshot.recall.value.tolist() == [2]
 
 
 def test_a_long_log_shows_its_end(run: Recorded) -> None:
@@ -252,14 +251,22 @@ def test_a_run_whose_supervisor_was_killed_is_lost(home: Path) -> None:
     assert feed.poll().summary.status is Status.LOST
 
 
-def delete_run(run: Recorded) -> None:
-    run.store.close()
-    shutil.rmtree(run.folder.path)
+def add_row(run: Recorded, batch: str, *, example: int = 0, suffix: np.ndarray | None = None) -> None:
+    columns = {"example": np.array([example]), "score": np.array([0.0]), "trial": np.array([0])}
+    with run.store.transaction():
+        suffix = run.answers[:1] if suffix is None else suffix
+        run.store.add_rows(*run.store.begin_batch(batch, 1.0), "guess", columns | {"suffix": suffix})
 
 
-def overwrite_store(run: Recorded) -> None:
+def add_phase(run: Recorded, detail: str) -> None:
+    run.store._db.execute("INSERT INTO event (at, name, detail) VALUES (0, 'phase', ?)", (detail,))
+
+
+def replace_store(run: Recorded, content: bytes | None) -> None:
+    """Replace the store by a file, or by a directory."""
     run.store.close()
-    run.folder.store.write_bytes(b"\x00[/ no store \xff" * 4000)
+    run.folder.store.unlink()
+    run.folder.store.mkdir() if content is None else run.folder.store.write_bytes(content)
 
 
 def truncate_store(run: Recorded) -> None:
@@ -267,56 +274,9 @@ def truncate_store(run: Recorded) -> None:
     os.truncate(run.folder.store, run.folder.store.stat().st_size // 3)
 
 
-def replace_store_by_directory(run: Recorded) -> None:
+def delete_run(run: Recorded) -> None:
     run.store.close()
-    run.folder.store.unlink()
-    run.folder.store.mkdir()
-
-
-def empty_store(run: Recorded) -> None:
-    run.store.close()
-    run.folder.store.write_bytes(b"")
-
-
-def add_unknown_example(run: Recorded) -> None:
-    batch = run.batch("stranger")
-    with run.store.transaction():
-        columns = {
-            "example": np.array([-1]),
-            "suffix": run.answers[:1],
-            "score": np.array([0.0]),
-            "trial": np.array([0]),
-        }
-        run.store.add_rows(*batch, "guess", columns)
-
-
-def add_short_suffix(run: Recorded) -> None:
-    batch = run.batch("short")
-    with run.store.transaction():
-        columns = {
-            "example": np.array([0]),
-            "suffix": run.answers[:1, :3],
-            "score": np.array([0.0]),
-            "trial": np.array([0]),
-        }
-        run.store.add_rows(*batch, "guess", columns)
-
-
-def add_event_without_json(run: Recorded) -> None:
-    run.store._db.execute("INSERT INTO event (at, name, detail) VALUES (0, 'phase', '{[/')")
-
-
-def add_unknown_phase(run: Recorded) -> None:
-    with run.store.transaction():
-        run.store.add_event("phase", phase="dancing")
-
-
-def write_binary_note(run: Recorded) -> None:
-    run.folder.note.write_bytes(b"\xff\xfe")
-
-
-def truncate_spec(run: Recorded) -> None:
-    run.folder.spec_file.write_text("{")
+    shutil.rmtree(run.folder.path)
 
 
 def write_scorecard_of_wrong_types(run: Recorded) -> None:
@@ -324,41 +284,35 @@ def write_scorecard_of_wrong_types(run: Recorded) -> None:
     run.folder.scorecard.write_text('{"recall_at_cap": "[/", "recall_interval": 3}')
 
 
-DAMAGES = [
-    delete_run,
-    write_scorecard_of_wrong_types,
-    overwrite_store,
-    truncate_store,
-    replace_store_by_directory,
-    empty_store,
-    add_unknown_example,
-    add_short_suffix,
-    add_event_without_json,
-    add_unknown_phase,
-    write_binary_note,
-    truncate_spec,
-]
+DAMAGES: dict[str, Callable[[Recorded], object]] = {
+    "deleted run": delete_run,
+    "scorecard of wrong types": write_scorecard_of_wrong_types,
+    "no store": lambda run: replace_store(run, b"\x00[/ no store \xff" * 4000),
+    "half a store": truncate_store,
+    "directory in place of the store": lambda run: replace_store(run, None),
+    "empty store": lambda run: replace_store(run, b""),
+    "unknown example": lambda run: add_row(run, "stranger", example=-1),
+    "short suffix": lambda run: add_row(run, "short", suffix=run.answers[:1, :3]),
+    "event without JSON": lambda run: add_phase(run, "{[/"),
+    "unknown phase": lambda run: add_phase(run, '{"phase": "dancing"}'),
+    "binary note": lambda run: run.folder.note.write_bytes(b"\xff\xfe"),
+    "half a spec": lambda run: run.folder.spec_file.write_text("{"),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_record_damaged_later_adds_a_fault_to_the_last_values(
-    run: Recorded, damage: Callable[[Recorded], None]
+def test_a_damaged_record_is_an_error_at_first_and_later_a_fault_next_to_the_last_values(
+    run: Recorded, damage: str
 ) -> None:
     run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
     feed = RunFeed(run.folder)
     before = feed.poll()
     assert before.fault is None
-    damage(run)
+    DAMAGES[damage](run)
     for _ in range(2):
         after = feed.poll()
         assert after.fault is not None and str(run.folder.path) in after.fault
         assert (after.summary, after.lines) == (before.summary, before.lines)
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_record_damaged_before_the_first_poll_is_an_error(run: Recorded, damage: Callable[[Recorded], None]) -> None:
-    run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
-    damage(run)
     with pytest.raises(HarnessError, match=r"cannot be read|not the spec of a run|holds a guess"):
         RunFeed(run.folder).poll()
 

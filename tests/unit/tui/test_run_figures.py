@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from harness.core.live_score import Figures
 from harness.runs.status import Status
-from harness.tui.snapshot import LoadHistory, RecallHistory, RunSnapshot, Snapshot
+from harness.tui.series import Series
+from harness.tui.snapshot import RunSnapshot, Snapshot
 from harness.tui.widgets.run_figures import bars, difference_to_baseline
 from tests.unit.tui.summaries import summary_of
 
@@ -53,11 +54,10 @@ def difference(
     recall: float | None, baseline: float | None, *, guessed: int = 16, **fields: object
 ) -> tuple[str, str, str]:
     figures = Figures(None, None, recall, None, None, guessed, guessed, np.zeros(2), np.zeros(1, np.int64))
-    load = LoadHistory(*[np.zeros(0)] * 4, "CPU")
-    history = RecallHistory(np.zeros(0), None, np.zeros(0, np.int64))
+    none = Series("", np.zeros(0), np.zeros(0))
     summary = replace(RUNNING.summary, **{"attack": "greedy", **fields})
     snapshot = RunSnapshot(
-        summary=summary, figures=figures, band=None, history=history, load=load, lines={}, suffixes_per_s=None
+        summary=summary, figures=figures, band=None, recall=none, pace=none, load=none, lines={}, suffixes_per_s=None
     )
     return difference_to_baseline(snapshot, baseline)
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from harness.analysis.replay import ReferenceCurve
-from harness.tui import run_feed
 from harness.tui.plot import Plot
 from harness.tui.run_feed import RunFeed
-from harness.tui.snapshot import LoadHistory, RunSnapshot
-from harness.tui.widgets import plot_view
+from harness.tui.series import Series
+from harness.tui.snapshot import RunSnapshot
 from harness.tui.widgets.plot_view import RunPlot, plot_of
 from tests.records import EXAMPLES, recorded_run
 
@@ -78,40 +77,6 @@ def test_scores_are_counted_by_example(home: Path) -> None:
     assert plot.bars.sum() == EXAMPLES and not plot.lines
 
 
-def test_one_run_is_shown_at_several_times_and_after_several_trials(home: Path) -> None:
-    run = recorded_run(home)
-    for trial in (1, 12):
-        rows = [(example, trial > 1 and example < 4, float(trial)) for example in range(EXAMPLES)]
-        run.guess(run.batch(f"guess/{trial}/0"), rows, [trial] * EXAMPLES)
-    feed = RunFeed(run.folder)
-    assert plot_of(RunPlot.TIMES, feed.poll(), None) == "Not computed yet."
-    snapshot = feed.poll()
-    assert [line.label for line in shown(RunPlot.TRIALS, snapshot).lines] == [
-        "1 trial: 0.000",
-        "10 trials: 0.000",
-        "12 trials: 0.250",
-    ]
-    times = shown(RunPlot.TIMES, snapshot)
-    assert times.lines[-1].label.endswith(": 0.250") and times.mark == (100.0, "cap 100")
-    assert snapshot.moments is not None and feed.poll().moments is snapshot.moments
-    with run.store.transaction():
-        run.store.add_plan("guess", EXAMPLES * 100.0)
-    run.guess(run.batch("guess/2/0"), [(0, True, 99.0)], [13])
-    feed._next_moments = 0.0
-    title = shown(RunPlot.TRIALS, feed.poll()).y.title
-    assert title == "Recall. The work is not complete: some examples have fewer trials."
-
-
-def test_a_run_with_too_many_guesses_is_not_scored_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run_feed, plot_view):
-        monkeypatch.setattr(module, "MAX_REPLAYED", 3)
-    assert plot_of(RunPlot.TIMES, snapshot_of(home), None) == "More than 3 guesses: see `harness report`."
-
-
-def test_a_run_without_trials_says_so(home: Path) -> None:
-    assert plot_of(RunPlot.TRIALS, snapshot_of(home), None) == "The guesses of this attack have no trials."
-
-
 @pytest.mark.parametrize("kind", RunPlot)
 def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: RunPlot) -> None:
     assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet.", "Not measured yet."}
@@ -119,7 +84,8 @@ def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: 
 
 def test_throughput_and_utilization_are_over_time(home: Path) -> None:
     at, values = np.array([0.0, 5.0, 10.0]), np.array([10.0, 20.0, 30.0])
-    snapshot = replace(snapshot_of(home), load=LoadHistory(at, values, at, values, "GPU"))
+    series = {"pace": Series("suffixes/s", at, values), "load": Series("GPU %", at, values, min_high=100.0)}
+    snapshot = replace(snapshot_of(home), **series)
     pace, load = shown(RunPlot.PACE, snapshot), shown(RunPlot.LOAD, snapshot)
     assert (pace.y.title, load.y.title) == ("suffixes/s", "GPU %")
     assert pace.y.high >= 30 and load.y.high == 100
