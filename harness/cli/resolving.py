@@ -214,24 +214,22 @@ def _workers(request: RunRequest) -> tuple[str, ...]:
     if request.ray is not None:
         check_cluster(request.ray)
         return (NODE,) * (request.shards or 1)
-    text = request.devices
-    if text is None:
+    if (devices := request.devices) is None:
         return ()
-    if text == "all":
-        if not (gpus := [gpu.name for gpu in visible_gpus()]):
+    if (workers := devices.cpu_workers) is not None:
+        if not 1 <= workers <= usable_cores():
             raise typer.BadParameter(
-                "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.", param_hint="--devices"
-            )
-        return tuple(gpus)
-    if text.startswith("cpu:"):
-        number = int(text.removeprefix("cpu:"))
-        if not 1 <= number <= usable_cores():
-            raise typer.BadParameter(
-                f"{text}: this machine has {usable_cores()} usable cores, and each worker or piece needs one.",
+                f"{devices}: this machine has {usable_cores()} usable cores, and each worker or piece needs one.",
                 param_hint="--devices",
             )
-        return ("cpu",) * number
-    return tuple(usable_device(f"cuda:{int(number)}", option="--devices") for number in text.split(","))
+        return ("cpu",) * workers
+    if devices.gpus:
+        return tuple(usable_device(f"cuda:{number}", option="--devices") for number in devices.gpus)
+    if not (gpus := [gpu.name for gpu in visible_gpus()]):
+        raise typer.BadParameter(
+            "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.", param_hint="--devices"
+        )
+    return tuple(gpus)
 
 
 def check_cluster(address: str) -> None:

@@ -5,12 +5,12 @@ bundles and the generated reference are made from `RunRequest`; a new option is 
 request as it was asked (`auto` stays `auto`), and apart from it what it was resolved to.
 """
 
-import re
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from harness.core.device_list import DeviceListOption
 from harness.core.errors import HarnessError
 from harness.core.options import Options, hints_of, option
 from harness.core.settings import default_round
@@ -136,7 +136,7 @@ class RunRequest(DeviceOptions):
         description="Suffixes per example in the submission; 0 for any number.",
     )
     share_device: bool = share_device_option()
-    devices: str | None = option(
+    devices: DeviceListOption | None = option(
         None,
         panel="Device",
         metavar="LIST",
@@ -167,16 +167,6 @@ class RunRequest(DeviceOptions):
                 raise ValueError(f"{name} was given twice")
             names.add(name)
         return settings
-
-    @field_validator("devices")
-    @classmethod
-    def _are_devices(cls, devices: str | None) -> str | None:
-        if devices is not None and re.fullmatch(r"all|cpu:\d{1,3}|\d{1,3}(,\d{1,3})*", devices) is None:
-            raise ValueError(f"unknown devices {shorten(devices)!r}. Use GPUs such as 0,1, all, or cpu:N")
-        numbers = [] if devices is None else [int(number) for number in devices.split(",") if number.isdecimal()]
-        if len(set(numbers)) < len(numbers):
-            raise ValueError(f"{devices} names a GPU twice")
-        return devices
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -123,7 +123,7 @@ def test_a_sweep_file_has_the_option(name: str) -> None:
     names = [name, *_NEEDS.get(name, ())]
     value = {name: EXAMPLES[name] for name in names if name not in NOT_OF_EACH_RUN}
     file = file_with_options(RunRequest).model_validate({"name": "x", "attacks": ["baseline"], **value})
-    assert file.options == value
+    assert file.options.keys() == value.keys()
     assert RunRequest.checked(round="demo", **file.options) == RunRequest(round="demo", **value)
 
 

@@ -66,10 +66,10 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
 
 def recorded_values(spec: AttackSpec, form: Form) -> dict[str, str]:
     """Return the texts of a form that starts the run again, by field key: its options and all of its parameters."""
-    values = {}
+    values, options = {}, spec.request.model_dump(mode="json")
     for field in form.fields:
         name = field.name.replace("-", "_")
-        value = getattr(spec.request, name) if field.is_option else spec.params.get(name)
+        value = options[name] if field.is_option else spec.params.get(name)
         if value is not None:
             values[field.key] = setting_text(value)
     return values
