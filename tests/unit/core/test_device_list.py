@@ -20,5 +20,5 @@ def test_devices_are_written_as_they_are_read(text: str, devices: DeviceList) ->
 
 @pytest.mark.parametrize("text", ["", "two", "cpu", "cpu:", "cpu:1000", "0,", "0,0", "0,00", "0 1", "-1", "all,0"])
 def test_other_texts_name_no_devices(text: str) -> None:
-    with pytest.raises(ValueError, match="unknown devices|names a GPU twice"):
+    with pytest.raises(ValueError, match=r"unknown devices|names a GPU twice"):
         DeviceList.parse(text)
