@@ -4,6 +4,14 @@ The modules that know the names are imported when a name is completed.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+
+
+def name_argument(metavar: str, help: str, completion: Callable[[str], list[str]]) -> Any:
+    """Return the argument that names a thing, which the shell completes."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=completion, show_default=False)
 
 
 def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

@@ -1,9 +1,11 @@
 """Commands that watch, stop and continue what was started."""
 
-import typer
-from typer import Argument, Option
+from typing import Annotated
 
-from harness.cli.completion import record_names
+import typer
+from typer import Option
+
+from harness.cli.completion import name_argument, record_names
 from harness.cli.options import RUN_HELP, Detach, Json, Plain, Run
 from harness.cli.output import is_terminal, print_json, sanitize
 from harness.cli.records import find_record
@@ -54,13 +56,9 @@ def stop(run: Run, json: Json = False) -> None:
 
 
 def resume(
-    name: str = Argument(
-        ...,
-        metavar="RUN|TUNING|SWEEP",
-        help=f"{RUN_HELP} Or the id of a tuning or a sweep.",
-        autocompletion=record_names,
-        show_default=False,
-    ),
+    name: Annotated[
+        str, name_argument("RUN|TUNING|SWEEP", f"{RUN_HELP} Or the id of a tuning or a sweep.", record_names)
+    ],
     detach: Detach = False,
     runs: int | None = Option(None, min=1, help="Tuning: number of runs in total.  [default: as before]"),
     ray: str | None = Option(

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from typer import Argument, Option
+from typer import Option
 
-from harness.cli.catalog import files_as_json, print_files, state_of
-from harness.cli.completion import round_names
+from harness.cli.catalog import files_as_json, print_files, round_as_json, state_of
+from harness.cli.completion import name_argument, round_names
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressBars
@@ -88,13 +88,12 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
 
 @app.command("status")
 def show_status(
-    round_: str | None = Argument(
-        None,
-        metavar="ROUND",
-        help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
-        autocompletion=round_names,
-        show_default=False,
-    ),
+    round_: Annotated[
+        str | None,
+        name_argument(
+            "ROUND", "Name of a built-in round, or a TOML file.  [default: all built-in rounds]", round_names
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check the files of a round, or of all built-in rounds.
@@ -115,11 +114,9 @@ def show_status(
 
 
 def _status_as_json(status: RoundStatus) -> dict[str, Any]:
+    facts = round_as_json(status)
     return {
-        "round": status.round.name,
-        "examples": status.examples,
-        "is_blind": status.round.is_blind,
-        "is_complete": status.is_complete,
+        **{name: facts[name] for name in ("round", "examples", "is_blind", "is_complete")},
         "is_sound": status.is_sound,
         "files": files_as_json(status),
         "joined": [vars(rows) for rows in status.joined],

@@ -6,16 +6,25 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from harness.analysis.replay import past_guesses
 from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
-from harness.cli.completion import record_names
-from harness.cli.options import RUN_HELP, Force, Json, Redact, Run, check_output_file, make_directory, write_output
+from harness.cli.completion import name_argument, record_names
+from harness.cli.options import (
+    RUN_HELP,
+    Force,
+    Json,
+    Redact,
+    Run,
+    check_output_file,
+    make_directory,
+    write_output,
+)
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError
@@ -193,13 +202,10 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
 
 
 def report(
-    names: list[str] = Argument(
-        ...,
-        metavar="RUN|SWEEP|AUDIT",
-        help=f"{RUN_HELP} Several runs, or one sweep or audit.",
-        autocompletion=record_names,
-        show_default=False,
-    ),
+    names: Annotated[
+        list[str],
+        name_argument("RUN|SWEEP|AUDIT", f"{RUN_HELP} Several runs, or one sweep or audit.", record_names),
+    ],
     out: Path | None = Option(
         None,
         "--out",

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer import Argument, Option
 
-from harness.cli.options import (
-    Force,
-    Json,
-    Seed,
-    budget_seconds,
-    make_directory,
-    usage_errors,
-)
+from harness.cli.options import Force, Json, Seed, budget_seconds, make_directory, usage_errors
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.cli.resolving import name_hidden_directory, require_device

@@ -7,35 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.completion import attack_names, round_names, run_names
+from harness.cli.completion import attack_names, name_argument, round_names, run_names
 from harness.cli.output import sanitize
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
 
 RUN_HELP = "A run's id, its first letters, or `latest`."
+_ATTACK_HELP = "Attack to run; `harness list attacks` lists them."
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)]
-AttackName = Annotated[
-    str,
-    typer.Argument(
-        metavar="ATTACK",
-        help="Attack to run; `harness list attacks` lists them.",
-        autocompletion=attack_names,
-        show_default=False,
-    ),
-]
+Runs = Annotated[list[str], name_argument("RUN", RUN_HELP, run_names)]
+AttackName = Annotated[str, name_argument("ATTACK", _ATTACK_HELP, attack_names)]
 OptionalAttackName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="ATTACK",
-        help="Attack to run; `harness list attacks` lists them. Optional with --like.",
-        autocompletion=attack_names,
-    ),
+    str | None, name_argument("ATTACK", f"{_ATTACK_HELP} Optional with --like.", attack_names)
 ]
-RoundArgument = Annotated[
-    str, typer.Argument(metavar="ROUND", help="Name of a built-in round, or a TOML file.", autocompletion=round_names)
-]
+RoundArgument = Annotated[str, name_argument("ROUND", "Name of a built-in round, or a TOML file.", round_names)]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.", show_default=True)]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]

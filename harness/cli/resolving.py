@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores
-from harness.core.rounds import PresetValue, Round, load_round
+from harness.core.rounds import Round, load_round
 from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import BUILT_IN_TARGETS, NODE, JobSpec, TargetRecord
@@ -31,28 +31,13 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.planning import plan_attack
-from harness.runs.specs import AttackSpec
 from harness.supervisor.devices import visible_gpus
+from harness.sweeps.running import PlannedRun
 
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 """Device files of GPUs: of NVIDIA, of AMD, and under WSL. A directory and a pattern each."""
-
-
-@dataclass(frozen=True)
-class ResolvedRun:
-    """A run that can start.
-
-    spec: what it records.
-    attack: the file that its source is copied from.
-    unused_preset: the values of the round's preset that differ from those of the run, without the parameters that
-    `--set` names.
-    """
-
-    spec: AttackSpec
-    attack: AttackFile
-    unused_preset: dict[str, PresetValue]
 
 
 def resolve_run(
@@ -62,7 +47,7 @@ def resolve_run(
     run_id: str | None = None,
     runs_here: bool = True,
     on_cluster: bool = False,
-) -> ResolvedRun:
+) -> PlannedRun:
     """Find, fetch, hash and check everything that a run needs.
 
     `parent` is the id of the run's tuning or sweep. `run_id` is the run's id, by default a new one. `runs_here` is
@@ -112,10 +97,10 @@ def resolve_run(
         parent=parent or checked_group(request.group),
     )
     preset = round_.presets.get(attack.name, {})
-    unused_preset = {name: value for name, value in preset.items() if params.params.get(name) != value}
-    return ResolvedRun(
-        spec, attack, {name: value for name, value in unused_preset.items() if name not in request.params}
-    )
+    unused_preset = {
+        name: value for name, value in preset.items() if params.params.get(name) != value and name not in request.params
+    }
+    return PlannedRun(spec, attack, unused_preset)
 
 
 def _compute_of(

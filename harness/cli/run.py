@@ -7,7 +7,7 @@ from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.options import Detach, Json, OptionalAttackName, Plain, Seed
 from harness.cli.output import is_terminal, print_json, sanitize, say
-from harness.cli.resolving import ResolvedRun, resolve_run
+from harness.cli.resolving import resolve_run
 from harness.cli.watching import interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
 from harness.core.parameters import setting_text
@@ -16,7 +16,6 @@ from harness.core.run_request import RunRequest
 from harness.core.text import shorten
 from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.planning import start_attack
 from harness.runs.specs import AttackSpec
 
 
@@ -53,7 +52,7 @@ def run(
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
-    start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=detach, json=json)
+    start_and_follow(plan.spec.id, plan.start, detach=detach, json=json)
 
 
 def _say_other_params(spec: AttackSpec, recorded: AttackSpec) -> None:
@@ -107,10 +106,14 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     In a terminal the TUI opens, otherwise a status line is printed. Without torch, recorded guesses of the attack
     are replayed, and the seed has no effect.
     """
-    missing = missing_module("torch")
-    plan = _baseline(seed) if missing is None else _recorded_baseline(seed)
     notice = None
-    if missing is not None:
+    if (missing := missing_module("torch")) is None:
+        plan = resolve_run(RunRequest(attack="baseline", round="demo", seed=seed, preset=True))
+    else:
+        from harness.demo import BASELINE_GUESSES
+
+        settings = (f"source={BASELINE_GUESSES}",)
+        plan = resolve_run(RunRequest(attack="replay", round="demo", settings=settings, seed=seed))
         notice = (
             f"{missing} is not installed, so this run replays recorded guesses of baseline. {install_sentence('torch')}"
         )
@@ -121,20 +124,7 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
         # Before the run starts, so that bad settings are reported first.
         app = HarnessApp(notice=notice)
         with interrupts_after_start(plan.spec.id):
-            app.watched = start_attack(plan.spec, plan.attack)
+            app.watched = plan.start()
         show(app)
         return
-    start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=False, json=json)
-
-
-def _baseline(seed: int) -> ResolvedRun:
-    """Return the run of the attack itself."""
-    return resolve_run(RunRequest(attack="baseline", round="demo", seed=seed, preset=True))
-
-
-def _recorded_baseline(seed: int) -> ResolvedRun:
-    """Return a run of `replay` on the guesses that a run of `baseline` submitted."""
-    from harness.demo import BASELINE_GUESSES
-
-    settings = (f"source={BASELINE_GUESSES}",)
-    return resolve_run(RunRequest(attack="replay", round="demo", settings=settings, seed=seed))
+    start_and_follow(plan.spec.id, plan.start, detach=False, json=json)

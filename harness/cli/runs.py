@@ -1,11 +1,12 @@
 """`harness runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
 
 import time
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from harness.cli.completion import deleted_names, queued_run_names, record_names
+from harness.cli.completion import deleted_names, name_argument, queued_run_names, record_names
 from harness.cli.lists import list_queue
 from harness.cli.options import RUN_HELP, Json, Run
 from harness.cli.output import is_terminal, pluralize, print_json, sanitize
@@ -71,9 +72,7 @@ def tag(
 
 @app.command()
 def queue(
-    run: str = Argument(
-        ..., metavar="RUN", help="A run that waits for a device.", autocompletion=queued_run_names, show_default=False
-    ),
+    run: Annotated[str, name_argument("RUN", "A run that waits for a device.", queued_run_names)],
     first: bool = Option(False, "--first", help="Move the run to the front."),
     up: bool = Option(False, "--up", help="Move the run one place forward."),
     down: bool = Option(False, "--down", help="Move the run one place back."),
@@ -93,12 +92,12 @@ def queue(
 
 @app.command()
 def rm(
-    runs: list[str] | None = Argument(
-        None,
-        metavar="RUN",
-        help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
-        autocompletion=record_names,
-    ),
+    runs: Annotated[
+        list[str] | None,
+        name_argument(
+            "RUN", f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.", record_names
+        ),
+    ] = None,
     force: bool = Option(False, "--force", help="Stop a run that is still running, then delete it."),
     now: bool = Option(False, "--now", help="Free the disk at once; without RUN, of all deleted runs."),
     yes: bool = Option(False, "--yes", "-y", help="Do not ask."),
@@ -163,13 +162,10 @@ def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
 
 @app.command()
 def restore(
-    runs: list[str] = Argument(
-        ...,
-        metavar="RUN",
-        help="Id of a deleted run, tuning or sweep, or the beginning of one.",
-        autocompletion=deleted_names,
-        show_default=False,
-    ),
+    runs: Annotated[
+        list[str],
+        name_argument("RUN", "Id of a deleted run, tuning or sweep, or the beginning of one.", deleted_names),
+    ],
     json: Json = False,
 ) -> None:
     """Restore runs that were deleted within a day.

@@ -1,17 +1,17 @@
 """`harness show`: print what a name stands for, whatever it is."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from harness.analysis import sweep_tables as tables
 from harness.analysis.candidates import load_example
 from harness.analysis.sweep_results import SweepResults, sweep_results
 from harness.cli.audit_findings import findings_in_words, findings_of
 from harness.cli.catalog import print_attack, print_round
-from harness.cli.completion import names_to_show
+from harness.cli.completion import name_argument, names_to_show
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
 from harness.cli.options import RUN_HELP, Attacks, Json
 from harness.cli.output import align_columns, print_json, sanitize, say, table_section
@@ -29,13 +29,12 @@ from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, searched_sp
 
 
 def show(
-    name: str = Argument(
-        ...,
-        metavar="NAME",
-        help=f"{RUN_HELP} Or a tuning, a sweep, an attack, a round, or the TOML file of a round.",
-        autocompletion=names_to_show,
-        show_default=False,
-    ),
+    name: Annotated[
+        str,
+        name_argument(
+            "NAME", f"{RUN_HELP} Or a tuning, a sweep, an attack, a round, or the TOML file of a round.", names_to_show
+        ),
+    ],
     log: bool = Option(False, "--log", help="Run or audit: print the worker's log."),
     example: int | None = Option(None, metavar="ID", help="Run: show one example, its answer and candidates."),
     probabilities: bool = Option(

@@ -9,17 +9,11 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from harness.cli.many_runs import (
-    RayAddress,
-    cluster_address,
-    cluster_slots,
-    executor_at,
-    failure_of,
-)
+from harness.cli.many_runs import RayAddress, cluster_address, cluster_slots, executor_at, failure_of
 from harness.cli.options import Json
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
-from harness.cli.resolving import ResolvedRun, check_cluster, resolve_run
+from harness.cli.resolving import check_cluster, resolve_run
 from harness.cli.typer_classes import Without
 from harness.cli.watching import EXIT_INCOMPLETE
 from harness.core.errors import HarnessError, UsageError
@@ -121,7 +115,7 @@ def _draft(file: Path, typed: RunRequest) -> Sweep:
     )
 
 
-def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
+def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> PlannedRun:
     """Resolve one run. Raises HarnessError, which names the run. On a cluster the nodes choose the device."""
     attack = attack_named(swept.attack, sweep.request.attacks)
     if attack.sha256 != sweep.sha256.get(swept.attack):
@@ -152,8 +146,7 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
     with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
 
         def plan(id_: str) -> PlannedRun:
-            planned = _resolve(sweep, by_id[id_], on_cluster=ray is not None)
-            return PlannedRun(planned.spec, planned.attack)
+            return _resolve(sweep, by_id[id_], on_cluster=ray is not None)
 
         def on_change(state: SweepState, ended: Sequence[Ended]) -> None:
             for number, swept in enumerate(ended, start=state.done - len(ended) + 1):
@@ -196,7 +189,7 @@ def _ended_line(place: str, swept: SweptRun, ended: Ended) -> str:
     return sanitize(f"{name} · {score_text(summary)}{status}")
 
 
-def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, json: bool) -> None:
+def _print_plan(sweep: Sweep, resolved: Sequence[PlannedRun], *, slots: int, json: bool) -> None:
     """Print the number of runs and their expected time. A run of which nothing is known counts with its budget.
 
     `slots` is the number of runs that are computed at the same time.

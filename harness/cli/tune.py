@@ -8,12 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from harness.cli.many_runs import (
-    RayOfTuning,
-    cluster_address,
-    executor_at,
-    failure_of,
-)
+from harness.cli.many_runs import RayOfTuning, cluster_address, executor_at, failure_of
 from harness.cli.options import AttackName, Json, usage_errors
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import check_cluster, current_weights, resolve_run
@@ -30,7 +25,6 @@ from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.sweeps.running import PlannedRun
 from harness.sweeps.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 
 _POLL_SECONDS = 0.2
@@ -155,7 +149,7 @@ def _run_until(
                 if is_new:
                     TUNINGS.write(tuning.id, tuning)
                     is_new = False
-                executor.start(PlannedRun(plan.spec, plan.attack))
+                executor.start(plan)
                 pending[plan.spec.id] = Tried(RunFolder.of(plan.spec.id), plan.spec, None)
                 tried.append(pending[plan.spec.id])
             if not pending:

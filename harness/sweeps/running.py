@@ -2,11 +2,13 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from harness.core.errors import HarnessError
+from harness.core.rounds import PresetValue
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.launch import is_over, resume_run
@@ -22,6 +24,12 @@ class PlannedRun(NamedTuple):
 
     spec: AttackSpec
     attack: AttackFile
+    unused_preset: Mapping[str, PresetValue] = MappingProxyType({})
+    """The values of the round's preset that differ from those of the run, without parameters that `--set` names."""
+
+    def start(self) -> RunFolder:
+        """Start the run. Raises HarnessError as `start_attack` does."""
+        return start_attack(self.spec, self.attack)
 
 
 class Active(NamedTuple):
@@ -88,7 +96,7 @@ class LocalExecutor:
         """Start the run, or continue it if its directory exists."""
         folder = RunFolder.of(planned.spec.id)
         if not folder.spec_file.is_file():
-            folder = start_attack(planned.spec, planned.attack)
+            folder = planned.start()
         elif run_status(folder).is_over:
             resume_run(folder, weights_sha256=self._current_weights(folder.attack_spec()))
         self._folder = folder
