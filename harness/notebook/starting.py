@@ -4,15 +4,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis import comparison
 from harness.analysis import comparison_tables as tables
 from harness.core.errors import HarnessError
-from harness.core.options import hints_of
-from harness.core.parameters import settings_from
+from harness.core.parameters import Parameter, parameters_in, settings_from
 from harness.core.run_request import RunRequest
 from harness.core.text import align_columns, sanitize
 from harness.notebook.progress import ProgressLine
@@ -66,29 +63,30 @@ def run(
     return started_run.wait(progress=progress) if wait else started_run
 
 
-def describe_options(function: Callable[..., Any], options: Mapping[str, FieldInfo]) -> None:
+def describe_options(function: Callable[..., Any], options: Mapping[str, Parameter]) -> None:
     """Give a function that passes on `**options` the signature and the documentation of each option."""
     signature = inspect.signature(function)
     parameters = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
     ]
     more, lines = [], []
-    for name, field in options.items():
-        unset = hints_of(field)["unset"]
-        kind = field.annotation
-        if field.default_factory is not None:
-            kind = kind | None  # type: ignore[operator, assignment]
-        default = None if field.default_factory else field.default
-        more.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-        lines.append(f"{name}: {field.description}" + (f" The default is {unset}." if unset else ""))
+    for name, option in options.items():
+        type_: Any = Literal[option.choices] if option.choices else option.value_type
+        default = option.hints.get("default")
+        # An option that a function makes has no default in the schema.
+        annotation = type_ if default is not None and not option.is_nullable else type_ | None
+        more.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+        unset = option.hints["unset"]
+        lines.append(f"{name}: {option.description}" + (f" The default is {unset}." if unset else ""))
     function.__signature__ = signature.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
     documentation = "".join(f"{line}\n    " for line in lines)
     function.__doc__ = (function.__doc__ or "").replace("{options}\n", f"{documentation}\n")
 
 
-def options_of(request: type[RunRequest]) -> dict[str, FieldInfo]:
+def options_of(request: type[RunRequest]) -> dict[str, Parameter]:
     """Return the options of a run that `run` takes by their own name; `params` are the settings."""
-    return {name: field for name, field in request.model_fields.items() if name not in ("attack", "settings")}
+    options = parameters_in(request.model_json_schema())
+    return {option.name: option for option in options if option.name not in ("attack", "settings")}
 
 
 _OPTIONS = options_of(RunRequest)
