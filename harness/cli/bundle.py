@@ -39,6 +39,7 @@ from harness.submit.code_folder import other_models
 from harness.submit.code_spec import write_blind_round
 from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
+from harness.submit.package_options import PackageOptions
 from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
 from harness.submit.verdict import load_verdict, unexpected_clause
 
@@ -52,13 +53,11 @@ app = CommandLine(name="bundle", help="Package, verify, run again and rank submi
 
 def package_run(
     run: Run,
-    team: Path | None = Option(None, metavar="TOML", help="Team file.  [default: ./team.toml]"),
-    description: Path | None = Option(None, metavar="MD", help="Description.  [default: ./description.md]"),
-    out: Out = None,
+    *,
+    options: PackageOptions,
     accept: list[str] | None = Option(
         None, metavar="CHECK", help="Package despite this failed check; the manifest records it. Repeatable."
     ),
-    redact: bool = Option(False, "--redact", help="Replace suffixes in the description with their length and hash."),
     check: bool = Option(False, "--check", help="Print the checklist and package nothing."),
     force: Force = False,
     json: Json = False,
@@ -68,8 +67,7 @@ def package_run(
     With --check, exit code 1 means that a check fails.
     """
     folder = run_folder(run, AttackSpec)
-    team = team or default_file(TEAM)
-    description = description or default_file(DESCRIPTION)
+    team, description = options.team or default_file(TEAM), options.description or default_file(DESCRIPTION)
     checks = checklist(folder, team=team, description=description)
     accepted = _accept_checks(accept or [], checks)
     refused = refusal(checks, accepted)
@@ -82,10 +80,10 @@ def package_run(
         raise refused
     if team is None or description is None:
         raise HarnessError("a bundle needs a team and a description. Name them with --team and --description.")
-    destination = _destination(out, f"{folder.id}.zip", force=force)
+    destination = _destination(options.out, f"{folder.id}.zip", force=force)
     say(f"packaging {folder.id} …")
     unmet = [item for item in checks if not item.is_met]
-    bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=redact)
+    bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=options.redact)
     _write(bundle, destination, json=json)
 
 

@@ -21,6 +21,8 @@ Schema = Mapping[str, Any]
 ValueType = type[Any] | None
 NULL_WORDS = ("none", "null")
 """The texts that mean null, in any case."""
+NEW_PATH = "new-path"
+"""The format, in a JSON schema, of the path of a file that need not exist."""
 _TYPES: dict[str, type] = {
     "integer": int,
     "number": float,

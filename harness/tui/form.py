@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.core.attack import Params
 from harness.core.errors import HarnessError
-from harness.core.parameters import NULL_WORDS, Parameter, parameters_in, setting_text
+from harness.core.parameters import NEW_PATH, NULL_WORDS, Parameter, parameters_in, setting_text
 from harness.core.paths import expand_home
 from harness.core.rounds import Round, load_round
 from harness.core.text import shorten
@@ -21,8 +21,6 @@ from harness.plugins.schema import AttackSchema
 MAX_RUNS = 100
 """The most runs that one form starts."""
 FROM_ROUND = "the round's"
-NEW_PATH = "new-path"
-"""The format of a path that need not exist."""
 _MAX_CHOICES = 200
 _THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 """Digits that a comma may group. With a space after the comma they are two numbers."""

@@ -6,45 +6,22 @@ It knows nothing about widgets.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import WithJsonSchema
+from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.inputs import as_harness_error
-from harness.core.options import Options, option
 from harness.core.text import format_score, pluralize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.team import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.tui.form import NEW_PATH, Form, option_fields
+from harness.submit.package_options import PackageOptions
+from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
+from harness.tui.form import Form, option_fields
 from harness.tui.saved_state import load_values
 
 _TEAM, _DESCRIPTION, _OUT = "--team", "--description", "--out"
 # The name of an attack never contains a space.
 _HISTORY_KEY = "harness bundle create"
-
-
-class PackageOptions(Options):
-    """The files that are packaged with a run, and the place of the zip."""
-
-    team: Path | None = option(
-        None,
-        unset=f"{TEAM}, here or in {SUBMISSIONS}/",
-        description="The team: a TOML file with a table [[members]] for each person.",
-    )
-    description: Path | None = option(
-        None,
-        unset=f"{DESCRIPTION}, here or in {SUBMISSIONS}/",
-        description="What is new about the attack, as Markdown; the run's plots and tables are added.",
-    )
-    out: Annotated[Path, WithJsonSchema({"type": "string", "format": NEW_PATH})] | None = option(
-        None,
-        unset=f"{SUBMISSIONS}/",
-        description="Where to write the zip: a directory, or a name that ends in .zip.",
-    )
-    redact: bool = option(False, description="Replace suffixes in the description with their length and hash.")
 
 
 FIELDS = tuple(option_fields(PackageOptions))
