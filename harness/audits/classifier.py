@@ -248,7 +248,7 @@ class TokenClassifier:
         while waiting:
             count_at_once = min(len(waiting), max(1, self.rows_at_once // share))
             with torch.inference_mode():
-                measured, count = run_within_memory(
+                values, count = run_within_memory(
                     lambda count, waiting=waiting: measure(  # type: ignore[misc]
                         *self._padded([encodings[row] for row in waiting[:count]])
                     ),
@@ -258,7 +258,7 @@ class TokenClassifier:
                 )
             if count < count_at_once:
                 self.rows_at_once = share * count
-            for row, of_tokens in zip(waiting[:count], measured, strict=True):
+            for row, of_tokens in zip(waiting[:count], values, strict=True):
                 yield row, of_tokens[: len(encodings[row].ids)]
             waiting = waiting[count:]
 

@@ -81,9 +81,9 @@ def _split_folder(folder: Path, split: str | None) -> Path:
     names: list[str] = [name for name in splits if _is_file_name(name)] if isinstance(splits, list) else []
     if not names:
         raise HarnessError(f"{folder / _SPLITS} names no splits. Save the data set again with save_to_disk().")
-    chosen = names[0] if split is None and len(names) == 1 else split
-    if chosen in names:
-        return folder / chosen
+    name = names[0] if split is None and len(names) == 1 else split
+    if name in names:
+        return folder / name
     fault = "has several splits" if split is None else f"has no split {shorten(split)!r}"
     raise HarnessError(f"{folder} {fault}. Choose one with --split: {_join_names(names)}.")
 

@@ -105,13 +105,13 @@ def _measure_part(
         # Whole sequences go through the model, and as few of them that their logits fit.
         max_rows = max(1, (runner.positions_at_once(1) or fed) // fed)
         if rows > max_rows:
-            measured = [
+            parts = [
                 _measure_part(
                     runner, prefixes[few], suffixes[few], replace(view, start=0), measure, figures, needs_more
                 )
                 for few in split_range(rows, max_rows)
             ]
-            return np.concatenate(measured, axis=1)
+            return np.concatenate(parts, axis=1)
         at_once = fed
     cache = runner.new_cache() if at_once < fed else None
     result = np.zeros((figures, rows, length + 1))

@@ -67,7 +67,7 @@ class TextResult:
 
 @dataclass(frozen=True)
 class BookResults:
-    """All results: the texts under each model, and what was measured of them."""
+    """The texts under each model, with their coverage and passages."""
 
     params: BookParams
     texts: Texts

@@ -91,7 +91,7 @@ class Group:
 
 @dataclass(frozen=True)
 class CompareResults:
-    """All results."""
+    """The compared targets with their values, strengths and completions."""
 
     params: CompareParams
     pairs: ComparedPairs

@@ -56,7 +56,7 @@ class Match:
 
 @dataclass(frozen=True)
 class LeakageResults:
-    """All results."""
+    """The measurements of every model, their measures and the sequences that a report names."""
 
     params: LeakageParams
     pairs: Pairs
@@ -205,7 +205,7 @@ def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -
 
 
 def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
-    """Yield what was measured of each scheme and number of substitutions for the reference model."""
+    """Yield the measures of partial matches by scheme and number of substitutions, for the reference model."""
     reference = measurements.settings[-1]
     for scheme, errors in product(SCHEMES, (1, 2)):
         key = {"model": reference.model, "scheme": SCHEMES.index(scheme), "errors": errors}

@@ -34,7 +34,7 @@ CLASSES = tuple(
 
 
 def side_of(prefix_length: int) -> str:
-    """Return what is measured after prefixes of this length, such as `prefixes of 50 tokens`."""
+    """Return the side of the measures after prefixes of this length: `prefixes of 50 tokens`."""
     return f"prefixes of {prefix_length} tokens"
 
 
@@ -75,7 +75,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measurements:
-    """All rows so far."""
+    """The rows so far, by setting."""
 
     parameters: Ints
     """[models], 0 for a model that was not loaded yet."""

@@ -121,9 +121,9 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
             self.query_one("#bar-table", ListTable).show(*bar_table(chart))
         for chart in findings.get("heat_maps", ()):
             self.query_one(AuditBody).show_map(chart)
-        shown = passages(findings)
-        self.query_one("#passages", Panel).show_empty("" if shown.plain else "none")
-        self.query_one("#passages-text", Static).update(shown)
+        text = passages(findings)
+        self.query_one("#passages", Panel).show_empty("" if text.plain else "none")
+        self.query_one("#passages-text", Static).update(text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the actions that need a submission or an attack."""

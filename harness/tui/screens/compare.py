@@ -151,8 +151,8 @@ class CompareScreen(PanelScreen):
         if left_out:
             title += f" · {left_out} not over or without guesses: left out of the tests"
         self.query_one("#header", Static).update(Content(sanitize(title)))
-        shown = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
-        for name, (columns, rows) in shown.items():
+        content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
+        for name, (columns, rows) in content.items():
             view = self.query_one(f"#{name}-table", ListTable)
             view.show(columns, rows)
             view.styles.min_height = min(len(rows) + 1, 8)
