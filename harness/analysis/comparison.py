@@ -14,6 +14,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
+from harness.core.run_request import RESOLVED
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
@@ -334,7 +335,8 @@ def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -
         "hardware": spec.hardware,
     }
     by_name = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
-    return {"seed": spec.seed, "budget_s": spec.budget} | by_name
+    options = spec.request.model_dump(mode="json", exclude={*RESOLVED, "group", "share_device"}, exclude_defaults=True)
+    return {"seed": spec.seed, "budget_s": spec.budget} | options | by_name
 
 
 def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None) -> dict[str, Any]:

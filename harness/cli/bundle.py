@@ -27,7 +27,7 @@ from harness.cli.typer_classes import CommandLine, Without
 from harness.cli.verify import VerifyOptions, prepare, verify, verify_bundle
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import Round, load_round
-from harness.core.run_request import WORKERS, RunRequest
+from harness.core.run_request import NOT_IN_CODE, RunRequest
 from harness.core.text import format_interval, format_number, format_score, shorten
 from harness.core.times import moment_text
 from harness.runs.folder import run_folder
@@ -91,7 +91,7 @@ def package_code(
     attack: AttackName,
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
     *,
-    request: Annotated[RunRequest, Without("round", "group", "share_device", *WORKERS)],
+    request: Annotated[RunRequest, Without(*NOT_IN_CODE)],
     out: Out = None,
     force: Force = False,
     json: Json = False,

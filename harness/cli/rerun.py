@@ -108,7 +108,7 @@ def _request(
     fields: dict[str, Any] = {} if reference is None else {"reference": str(reference.path)}
     if target is not None:
         fields |= {"target": str(target.path), **target.model_dump(include={"device", "dtype", "threads"})}
-    return RunRequest(
+    return RunRequest.checked(
         attack=spec.attack.name,
         round=prepared.round.name,
         settings=tuple(settings_from(prepared.params.params)),
@@ -117,6 +117,7 @@ def _request(
         seed=spec.seed,
         attacks=prepared.attack.path.parent,
         **fields,
+        **spec.options,
     )
 
 

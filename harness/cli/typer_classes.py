@@ -298,9 +298,12 @@ def _help_of(option: "Parameter") -> str:
     """
     ends = [option.rules.get(key) for key in ("minimum", "maximum")]
     minimum, maximum = (None if end is None else f"{end:,}" for end in ends)
+    range_ = in_words(minimum, maximum) if minimum or maximum else ""
+    if option.rules.keys() & {"exclusiveMinimum", "exclusiveMaximum"}:
+        range_ = ", ".join(option.bounds)
     parts = [
         option.description,
         f"[default: {unset}]" if (unset := option.hints.get("unset")) else "",
-        f"[{in_words(minimum, maximum)}]" if minimum or maximum else "",
+        f"[{range_}]" if range_ else "",
     ]
     return "  ".join(filter(None, parts))

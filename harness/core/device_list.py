@@ -44,7 +44,7 @@ class DeviceList:
 
 
 def _parsed(value: Any) -> Any:
-    return DeviceList.parse(value) if isinstance(value, str) else value
+    return value if isinstance(value, DeviceList) else DeviceList.parse(str(value))
 
 
 DeviceListOption = Annotated[

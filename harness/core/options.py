@@ -100,6 +100,8 @@ class Options(Params):
             if hints_of(field)["is_hidden"] or (field.default_factory is None and value == field.default):
                 continue
             values = value if isinstance(value, tuple) else (value,)
+            if separator := hints_of(field)["separator"]:
+                values = (separator.join(map(str, values)),)
             option = f"--{option_name(type(self), name)}"
             words += [option] if value is True else [f"{option}={part}" for part in values]
         return words

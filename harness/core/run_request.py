@@ -21,6 +21,13 @@ _PLACES = {"device", "devices", "shards", "ray"}
 """Options that say where a run is computed. One replaces the others."""
 WORKERS = ("devices", "shard_target", "shards", "ray")
 """Options that divide a run among workers or devices."""
+RESOLVED = frozenset(
+    {"attack", "attacks", "settings", "preset", "guesses_per_example", "round", "seed", "budget"}
+    | {"target", "revision", "reference", "device", "dtype", "threads"}
+)
+"""Options whose resolved values are fields of the spec of a run."""
+NOT_IN_CODE = ("round", "limit", "group", "share_device", *WORKERS)
+"""Options that the code of an attack does not take into a bundle."""
 
 
 def _duration(value: Any) -> str | None:

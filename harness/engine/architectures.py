@@ -168,10 +168,10 @@ _READERS: dict[str, Callable[[Any, MakeProduct], Parts]] = {
 }
 
 
-def _attention(make: MakeProduct, attention: Any, output: nn.Linear, *, heads: int, **others: Any) -> Attention:
+def _attention(make: MakeProduct, attention: Any, output: nn.Linear, *, heads: int, **options: Any) -> Attention:
     """Return the attention of a block that has a layer each for query, key and value."""
     qkv = _join(make, attention.q_proj, attention.k_proj, attention.v_proj)
-    return Attention(qkv, _linear(make, output), heads=heads, **{"key_value_heads": heads, **others})
+    return Attention(qkv, _linear(make, output), heads=heads, **{"key_value_heads": heads, **options})
 
 
 def _mlp(make: MakeProduct, up: Any, down: Any, activation: str) -> Mlp:

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.inputs import read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
+from harness.core.run_request import NOT_IN_CODE, RESOLVED
 from harness.core.spec import BUILT_IN_TARGETS, TargetRecord
 from harness.core.text import shorten
 from harness.runs.specs import AttackRecord, AttackSpec
@@ -48,7 +50,8 @@ class CodeSpec(BundleModel):
     """An attack with its settings, without when and where it ran.
 
     `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
-    seconds. `trains` is True if the attack receives training rows.
+    seconds. `trains` is True if the attack receives training rows. `options` are the options of the run that no other
+    field resolves, without those that have their defaults.
     """
 
     attack: AttackRecord
@@ -60,6 +63,7 @@ class CodeSpec(BundleModel):
     reference: CodeTarget | None
     trains: bool
     versions: dict[str, str]
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
@@ -76,6 +80,7 @@ def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
         reference=None if spec.reference is None else _code_target(spec.reference),
         trains=trains,
         versions=spec.versions,
+        options=spec.request.model_dump(mode="json", exclude={*RESOLVED, *NOT_IN_CODE}, exclude_defaults=True),
     )
 
 
@@ -123,6 +128,8 @@ def read_code_spec(code: Path) -> CodeSpec:
     ):
         if not is_present:
             raise HarnessError(f"{path}: {field}: is required.")
+    if known := spec.options.keys() & {*RESOLVED, *NOT_IN_CODE}:
+        raise HarnessError(f"{path}: options: {min(known)}: not an option of a bundle.")
     # They become parts of paths, and people see them.
     for name in (spec.attack.name, *spec.paths):
         if not (name.isidentifier() and name.isascii()):

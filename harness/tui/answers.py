@@ -1,4 +1,4 @@
-"""What is done with the answer of a dialog."""
+"""The answer of a dialog, and the action that it leads to."""
 
 from collections.abc import Callable
 from typing import TypeVar

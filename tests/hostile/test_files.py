@@ -143,8 +143,8 @@ def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
     assert board["b-good.zip"]["verified"] == "reproduced" and board["a-hostile.zip"]["unranked"]
 
 
-@pytest.mark.hostile("prints a name or a version of 1,000 characters with a lock")
-@pytest.mark.parametrize("pin", [f"a=={'1.' * 500}1", f"{'a' * 1_000}==1"])
+@pytest.mark.hostile("prints a name or a version of 500 characters with a lock")
+@pytest.mark.parametrize("pin", [f"a=={'1.' * 250}1", f"{'a' * 500}==1"])
 def test_a_long_pin_is_shortened(bundler: Bundler, packed: Packed, tmp_path: Path, pin: str) -> None:
     bundle = altered(packed.zip, tmp_path / "x.zip", {"code/requirements.txt": f"{pin}{HASH}\n".encode()})
     said = bundler.machine.run("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1).stderr

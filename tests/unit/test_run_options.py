@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.analysis.comparison import _settings
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import UsageError
 from harness.core.options import hints_of, option
@@ -15,6 +16,7 @@ from harness.notebook.starting import run as run_in_notebook
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import fetch_schema
 from harness.runs.specs import AttackSpec
+from harness.submit.code_spec import code_spec_from_run
 from harness.sweeps.file import NOT_OF_EACH_RUN, file_with_options
 from harness.tui.form import option_fields
 from harness.tui.screens.new_run import form_for, recorded_values
@@ -151,6 +153,23 @@ def test_a_new_option_is_in_every_projection(attack: AttackFile) -> None:
     describe_options(start, options_of(Wider))
     assert "patience" in inspect.signature(start).parameters
     assert "patience: Something new. The default is forever." in (start.__doc__ or "")
+
+
+def test_a_new_option_is_in_the_code_of_a_bundle_and_in_comparisons(home: Path) -> None:
+    spec = recorded_run(home).folder.attack_spec()
+    patient = spec.model_copy(update={"request": Wider(round="demo", patience=3, limit=2, ray="auto", shards=2)})
+    assert code_spec_from_run(patient, trains=False).options == {"patience": 3}
+    reported = {"target": None, "reference": None}
+    settings, wider = (_settings(run, reported) for run in (spec, patient))
+    assert dict(wider.items() - settings.items()) == {"patience": 3, "limit": 2, "ray": "auto", "shards": 2}
+
+
+def test_values_in_one_text_are_one_word_of_a_command() -> None:
+    class Listed(RunRequest):
+        stops: tuple[int, ...] = option((), separator=",", description="Numbers.")
+
+    words = Listed(round="demo", stops=(1, 2)).command_words()
+    assert words[-1] == "--stops=1,2" and parsed(words, Listed) == Listed(round="demo", stops=(1, 2))
 
 
 def test_an_attack_without_a_target_has_no_option_that_needs_one() -> None:

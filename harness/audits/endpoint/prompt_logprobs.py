@@ -22,7 +22,7 @@ ROUNDING = 1e-3
 """Nats that rounding explains."""
 OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
 _Lists: TypeAlias = tuple[Sequence[Any], Sequence[str], Sequence[Any], list[dict[str, float]]]
-"""For each position the log-probability of its token, the token's name and text, and the likeliest tokens."""
+"""The log-probability, name and text of the token at each position, and the likeliest tokens there."""
 _ID_BEGINNING = "token_id:"
 """The text before an id if vLLM or SGLang is started with --return-tokens-as-token-ids."""
 
@@ -164,12 +164,12 @@ def _read_vllm(entries_of: Any, positions: slice, tokens: Ints) -> _Lists:
     values, texts, likeliest = [], [], []
     for place, (name, position) in enumerate(zip(names, entries_of[positions], strict=False)):
         entries = position or {}
-        own = entries.get(name)
-        if own is None and place:
+        entry = entries.get(name)
+        if entry is None and place:
             raise BadAnswer(OTHER_TOKENS, is_final=True)
-        values.append(None if own is None else own["logprob"])
-        texts.append(None if own is None else own.get("decoded_token"))
-        likeliest.append(_numbers({str(int(id_)): entry["logprob"] for id_, entry in entries.items()}))
+        values.append(None if entry is None else entry["logprob"])
+        texts.append(None if entry is None else entry.get("decoded_token"))
+        likeliest.append(_numbers({str(int(id_)): likely["logprob"] for id_, likely in entries.items()}))
     return values, names, texts, likeliest
 
 

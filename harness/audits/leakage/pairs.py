@@ -175,11 +175,11 @@ class PairTexts:
         """Return the end of the prefix and the suffix of a pair, by their names in tables and passages."""
         return {"end of the prefix": self.text(self._pairs.prefixes[pair][-_CONTEXT:]), "suffix": self.suffix(pair)}
 
-    def marked(self, tokens: Ints, others: Ints) -> list[Stretch]:
-        """Return the text of `tokens` [n], in which those that differ from `others` [n] are marked."""
+    def marked(self, tokens: Ints, compared: Ints) -> list[Stretch]:
+        """Return the text of `tokens` [n], in which those that differ from `compared` [n] are marked."""
         return [
             Stretch(piece, is_different)
-            for piece, is_different in zip(self.pieces(tokens), (tokens != others).tolist(), strict=True)
+            for piece, is_different in zip(self.pieces(tokens), (tokens != compared).tolist(), strict=True)
         ]
 
 

@@ -104,12 +104,12 @@ def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
             "A cut prompt hides memorization. Raise the server's context length."
         )
     counted = [answer for answer in answers if answer.counts]
-    others = [answer.text for answer in counted if beginning(answer.text)[:1] != beginning(answer.suffix)[:1]]
-    beginnings = Counter(beginning(text) for text in others if not introduction_words(text))
+    differing = [answer.text for answer in counted if beginning(answer.text)[:1] != beginning(answer.suffix)[:1]]
+    beginnings = Counter(beginning(text) for text in differing if not introduction_words(text))
     min_number = max(_MIN_ALIKE, len(answers) * _MIN_SHARE)
     for number, sentence in (
         (
-            len(others) - beginnings.total(),
+            len(differing) - beginnings.total(),
             "that begin with an introduction, such as “Here is the continuation:”, or with a code fence: {:,}. It is "
             "not cut off, so that they fail the thresholds of first words.",
         ),
@@ -229,7 +229,7 @@ def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> It
             words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
             ranges = []
             for threshold, title in TITLES.items():
-                judged = setting.own[threshold][is_side & (setting.own[threshold] != TOO_SHORT)]
+                judged = setting.aligned[threshold][is_side & (setting.aligned[threshold] != TOO_SHORT)]
                 blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
                 passed, total = int(judged.sum()), len(judged) + blocked
                 if total:

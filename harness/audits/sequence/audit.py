@@ -91,8 +91,8 @@ class SequenceAudit(Audit[SequenceParams]):
         """Yield the comparisons of completions with their own suffixes, and with those of their partners."""
         for paragraph, completion in completions.items():
             if completion.state is State.COMPLETED:
-                others = [int(partner[paragraph])] if partner[paragraph] >= 0 else []
-                for against in (paragraph, *others):
+                partners = [int(partner[paragraph])] if partner[paragraph] >= 0 else []
+                for against in (paragraph, *partners):
                     numbers = compare(completion.text, suffixes[against], self.params.word_form)
                     yield {**setting, "paragraph": paragraph, "against": against, **numbers}
 

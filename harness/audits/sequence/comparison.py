@@ -160,7 +160,7 @@ class Setting:
     """The completions, [n]."""
     faults: list[str]
     """The reasons why there is no completion, [n]."""
-    own: Measurements
+    aligned: Measurements
     """The comparisons with their own suffixes."""
     permuted: Measurements
     """The comparisons with the suffixes of others."""
@@ -168,7 +168,7 @@ class Setting:
     @property
     def is_corpus(self) -> Bools:
         """The paragraphs of the corpus that are compared with their own suffixes, [n]."""
-        return np.asarray(~self.dataset.is_control & self.own["is_compared"])
+        return np.asarray(~self.dataset.is_control & self.aligned["is_compared"])
 
 
 def read_setting(model: str, dataset: Dataset, rows: RowsOf, reference: str) -> Setting:
@@ -187,8 +187,8 @@ def read_setting(model: str, dataset: Dataset, rows: RowsOf, reference: str) -> 
         texts[paragraph], faults[paragraph] = text, fault
     counts = ~np.array([state is State.OTHER_MODEL for state in states], bool)[comparisons["paragraph"]]
     is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
-    own, permuted = (_measurements(comparisons, side & counts, paragraphs) for side in (is_own, ~is_own))
-    return Setting(model, dataset, states, texts, faults, own, permuted)
+    aligned, permuted = (_measurements(comparisons, side & counts, paragraphs) for side in (is_own, ~is_own))
+    return Setting(model, dataset, states, texts, faults, aligned, permuted)
 
 
 def _measurements(comparisons: Rows, is_member: Bools, paragraphs: int) -> Measurements:
@@ -204,7 +204,7 @@ def passages(settings: Sequence[Setting]) -> list[Passage]:
     """Return at most ten completions of the corpus, longest verbatim run first, with common runs marked."""
     candidates = []
     for number, setting in enumerate(settings):
-        runs, characters = setting.own["run_words"], setting.own["run_characters"]
+        runs, characters = setting.aligned["run_words"], setting.aligned["run_characters"]
         paragraphs = np.flatnonzero(~setting.dataset.is_control & (runs >= _SHORTEST_RUN)).tolist()
         candidates += [(-runs[paragraph], -characters[paragraph], paragraph, number) for paragraph in paragraphs]
     return [
@@ -216,8 +216,8 @@ def passages(settings: Sequence[Setting]) -> list[Passage]:
 def _passage(setting: Setting, paragraph: int, *, has_model: bool) -> Passage:
     dataset = setting.dataset
     suffix, completion = dataset.suffixes[paragraph], setting.texts[paragraph]
-    passed = [title for threshold, title in TITLES.items() if setting.own[threshold][paragraph] == 1]
-    run = pluralize(int(setting.own["run_words"][paragraph]), "word")
+    passed = [title for threshold, title in TITLES.items() if setting.aligned[threshold][paragraph] == 1]
+    run = pluralize(int(setting.aligned["run_words"][paragraph]), "word")
     document = dataset.documents[int(dataset.document[paragraph])]
     title = f"{f'{setting.model}, ' if has_model else ''}{document}, paragraph {int(dataset.number[paragraph])}"
     return Passage(

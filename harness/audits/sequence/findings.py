@@ -176,17 +176,17 @@ def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
     """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
     rows: list[dict[str, Any]] = []
     for setting in settings:
-        own, dataset = setting.own, setting.dataset
+        aligned, dataset = setting.aligned, setting.dataset
         places = np.flatnonzero(setting.is_corpus)
         for document in np.unique(dataset.document[places]):
             paragraphs = places[dataset.document[places] == document]
-            verdicts = {title: own[threshold][paragraphs] for threshold, title in TITLES.items()}
+            verdicts = {title: aligned[threshold][paragraphs] for threshold, title in TITLES.items()}
             row = {
                 "document": dataset.documents[document],
                 "paragraphs": len(paragraphs),
                 **{title: finite_mean(values[values != TOO_SHORT]) for title, values in verdicts.items()},
-                "longest run, words": int(own["run_words"][paragraphs].max()),
-                "edit similarity": float(own["edit_similarity"][paragraphs].mean()),
+                "longest run, words": int(aligned["run_words"][paragraphs].max()),
+                "edit similarity": float(aligned["edit_similarity"][paragraphs].mean()),
             }
             rows.append({"model": setting.model} | row if len(settings) > 1 else row)
     trigrams = TITLES[Threshold.TRIGRAM]
@@ -200,12 +200,12 @@ def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
 
 def _paragraph_rows(setting: Setting) -> Iterator[Row]:
     """Yield a row for each paragraph. Verdicts are true, false or None."""
-    dataset, own, numbers = setting.dataset, setting.own, thresholds_passed(setting.own)
-    verdicts = {threshold.value: own[threshold] for threshold in Threshold}
+    dataset, aligned, numbers = setting.dataset, setting.aligned, thresholds_passed(setting.aligned)
+    verdicts = {threshold.value: aligned[threshold] for threshold in Threshold}
     if dataset.control is Control.PERMUTED:
         verdicts |= {f"permuted_{threshold.value}": setting.permuted[threshold] for threshold in Threshold}
     for place in range(len(dataset)):
-        state, is_compared = setting.states[place], bool(own["is_compared"][place])
+        state, is_compared = setting.states[place], bool(aligned["is_compared"][place])
         values = {
             name: None if column[place] == TOO_SHORT else bool(column[place]) for name, column in verdicts.items()
         }
@@ -220,9 +220,9 @@ def _paragraph_rows(setting: Setting) -> Iterator[Row]:
             "state": state.value if state else "pending",
             **{threshold.value: values.pop(threshold.value) for threshold in Threshold},
             "thresholds_passed": None if numbers[place] == TOO_SHORT else numbers[place],
-            "longest_run_words": own["run_words"][place] if is_compared else None,
-            "longest_run_characters": own["run_characters"][place] if is_compared else None,
-            "edit_similarity": own["edit_similarity"][place],
+            "longest_run_words": aligned["run_words"][place] if is_compared else None,
+            "longest_run_characters": aligned["run_characters"][place] if is_compared else None,
+            "edit_similarity": aligned["edit_similarity"][place],
             **values,
             "prompt": dataset.prompts[place],
             "suffix": dataset.suffixes[place],

@@ -81,14 +81,14 @@ def sides_of(setting: Setting) -> dict[str, tuple[Measurements, Bools]]:
 
     The sides are the corpus, what is left of it without shared paragraphs if there are any, and its control.
     """
-    dataset, own, permuted = setting.dataset, setting.own, setting.permuted
-    sides = {CORPUS: (own, setting.is_corpus)}
+    dataset, aligned, permuted = setting.dataset, setting.aligned, setting.permuted
+    sides = {CORPUS: (aligned, setting.is_corpus)}
     if dataset.control is Control.PERMUTED:
         return sides | {SIDES[Control.PERMUTED]: (permuted, ~dataset.is_control & permuted["is_compared"])}
     if dataset.is_shared.any():
-        sides[UNSHARED] = (own, setting.is_corpus & ~dataset.is_shared)
-    is_control = dataset.is_control & ~dataset.is_shared & own["is_compared"]
-    return sides | {SIDES[Control.CORPUS]: (own, is_control)}
+        sides[UNSHARED] = (aligned, setting.is_corpus & ~dataset.is_shared)
+    is_control = dataset.is_control & ~dataset.is_shared & aligned["is_compared"]
+    return sides | {SIDES[Control.CORPUS]: (aligned, is_control)}
 
 
 def passed_share(verdicts: Ints) -> Estimate:
@@ -185,7 +185,7 @@ def _verdicts(setting: Setting, threshold: Threshold) -> dict[str, Ints]:
     verdicts = {side: values[threshold][is_member] for side, (values, is_member) in sides_of(setting).items()}
     if setting.dataset.control is Control.CORPUS:
         return verdicts
-    of_own, of_other = setting.own[threshold], setting.permuted[threshold]
+    of_own, of_other = setting.aligned[threshold], setting.permuted[threshold]
     is_judged = (of_own != TOO_SHORT) & (of_other != TOO_SHORT)
     tested, tested_control = tested_sides(setting.dataset)
     corpus, control = verdicts.items()
@@ -234,8 +234,8 @@ def run_p_value(setting: Setting) -> float | None:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    both = setting.own["is_compared"] & setting.permuted["is_compared"]
-    differences = setting.own["run_words"][both] - setting.permuted["run_words"][both]
+    both = setting.aligned["is_compared"] & setting.permuted["is_compared"]
+    differences = setting.aligned["run_words"][both] - setting.permuted["run_words"][both]
     if not differences.any():
         return 1.0 if len(differences) else None
     differences = differences[differences != 0]

@@ -27,16 +27,16 @@ def single_texts(setting: Setting) -> Iterator[str]:
 
 
 def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:
-    own = setting.own
+    aligned = setting.aligned
     # A run counts wherever it begins: a completion may begin with an introduction.
-    is_continued = (own[Threshold.START_10] == 1) | (own["run_words"] >= _RUN)
+    is_continued = (aligned[Threshold.START_10] == 1) | (aligned["run_words"] >= _RUN)
     continued = corpus[is_continued[corpus]]
-    continued = continued[np.argsort(-own["run_words"][continued], kind="stable")]
+    continued = continued[np.argsort(-aligned["run_words"][continued], kind="stable")]
     names = [_name(setting, paragraph) for paragraph in continued[:_SHOWN].tolist()]
     more = f" and {len(continued) - _SHOWN:,} more" if len(continued) > _SHOWN else ""
     of_control = ""
     if setting.dataset.control is Control.CORPUS:
-        control = np.flatnonzero(setting.dataset.is_control & own["is_compared"])
+        control = np.flatnonzero(setting.dataset.is_control & aligned["is_compared"])
         of_control = f"; {int(is_continued[control].sum()):,} of {len(control):,} of the control"
     examples = f": {', '.join(names)}{more}" if names else ""
     number = f"{len(continued):,} of {pluralize(len(corpus), 'paragraph')} {'is' if len(continued) == 1 else 'are'}"

@@ -248,7 +248,7 @@ def test_no_answer_hides_texts_that_are_continued_word_for_word(models: list[Set
     table = MeasureTable([row for of_model in models for row in measure_sides(of_model)])
     for of_model in models:
         evidence = sequence_conclusion([of_model], table).evidence
-        own, is_corpus = of_model.own, ~of_model.dataset.is_control
+        own, is_corpus = of_model.aligned, ~of_model.dataset.is_control
         judged = np.flatnonzero(own["is_compared"] & is_corpus)
         continued = [int(at) for at in judged if own[Threshold.START_10][at] == 1 or own["run_words"][at] >= 10]
         if not len(judged):
