@@ -14,34 +14,47 @@ from harness.core.attack import Params
 from harness.core.errors import UsageError
 from harness.core.faults import fault_message
 
-_HINTS: dict[str, JsonValue] = {
-    # The name on the command line, if it is not that of the field.
-    "name": "",
-    # A second name of one letter.
-    "short": "",
-    "metavar": "",
-    # The heading in the help, if it is not that of the class.
-    "panel": "",
-    # What counts without a value, such as `the round's target`.
-    "unset": "",
-    "is_argument": False,
-    # True if it is no option, because other options decide its value.
-    "is_hidden": False,
-    # False if the TUI's form asks for it in another way, or not at all.
-    "is_in_form": True,
-    # True if an attack without a target does not accept it.
-    "needs_target": False,
-    # Between the values of a list; without one, the option is repeated.
-    "separator": "",
-}
 
-
-def option(default: Any = ..., *, description: str, **rules: Any) -> Any:
+def option(
+    default: Any = ...,
+    *,
+    description: str,
+    name: str = "",
+    short: str = "",
+    metavar: str = "",
+    panel: str = "",
+    unset: str = "",
+    is_argument: bool = False,
+    is_hidden: bool = False,
+    is_in_form: bool = True,
+    needs_target: bool = False,
+    separator: str = "",
+    **rules: Any,
+) -> Any:
     """Return a field with hints for the command line, where `description` is its help.
 
-    rules: hints, whose names and defaults are in `_HINTS`, and bounds and other arguments of pydantic's `Field`.
+    name: its name on the command line, if it is not that of the field.
+    short: a second name of one letter.
+    panel: its heading in the help, if it is not that of its class.
+    unset: what counts without a value, such as `the round's target`.
+    is_hidden: True if it is no option, because other options decide its value.
+    is_in_form: False if the TUI's form asks for it in another way, or not at all.
+    needs_target: True if an attack without a target does not accept it.
+    separator: between the values of a list; without one, the option is repeated.
+    rules: bounds and other arguments of pydantic's `Field`.
     """
-    hints = {name: rules.pop(name, unset) for name, unset in _HINTS.items()}
+    hints: dict[str, JsonValue] = {
+        "name": name,
+        "short": short,
+        "metavar": metavar,
+        "panel": panel,
+        "unset": unset,
+        "is_argument": is_argument,
+        "is_hidden": is_hidden,
+        "is_in_form": is_in_form,
+        "needs_target": needs_target,
+        "separator": separator,
+    }
     return Field(default, description=description, json_schema_extra=hints, **rules)
 
 
@@ -58,6 +71,13 @@ class Options(Params):
     """
 
     heading: ClassVar[str]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """Raise TypeError for a switch that is on by default: the command line could not turn it off."""
+        for name, field in cls.model_fields.items():
+            if field.annotation in (bool, bool | None) and field.default is not False:
+                raise TypeError(f"{cls.__name__}.{name}: the default of a switch is False.")
 
     @field_validator("*", mode="before")
     @classmethod

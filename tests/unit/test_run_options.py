@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from harness.analysis.comparison import _settings
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import UsageError
-from harness.core.options import hints_of, option
+from harness.core.options import Options, hints_of, option
 from harness.core.run_request import RunRequest
 from harness.notebook.starting import describe_options, options_of
 from harness.notebook.starting import run as run_in_notebook
@@ -170,6 +171,12 @@ def test_values_in_one_text_are_one_word_of_a_command() -> None:
 
     words = Listed(round="demo", stops=(1, 2)).command_words()
     assert words[-1] == "--stops=1,2" and parsed(words, Listed) == Listed(round="demo", stops=(1, 2))
+
+
+@pytest.mark.parametrize(("type_", "default"), [(bool, True), (bool | None, None)])
+def test_a_switch_that_the_command_line_cannot_turn_off_is_no_option(type_: Any, default: bool | None) -> None:
+    with pytest.raises(TypeError, match="the default of a switch is False"):
+        create_model("Switched", __base__=Options, cached=(type_, option(default, description="Something.")))
 
 
 def test_an_attack_without_a_target_has_no_option_that_needs_one() -> None:
