@@ -14,13 +14,18 @@ from typing import Self
 
 
 class Terminal:
-    """A command that runs in a terminal of its own, until the end of the block. `shown` is what it has written."""
+    """A command that runs in a terminal of its own, until the end of the block.
+
+    name, fd: the terminal's file, and the descriptor of its other end. modes: those before the command began.
+    shown: what the command has written.
+    """
 
     def __init__(
         self, command: Sequence[str], *, rows: int, columns: int, env: Mapping[str, str], cwd: Path | None = None
     ) -> None:
-        self._own, side = pty.openpty()
+        self.fd, side = pty.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.name, self.modes = os.ttyname(side), termios.tcgetattr(side)
         self.shown = b""
         self.process = subprocess.Popen(
             command,
@@ -39,13 +44,13 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._own)
+        os.close(self.fd)
 
     def read(self, seconds: float) -> bool:
         """Wait at most `seconds` until the command writes, and read that. Return False once the terminal is closed."""
-        if select.select([self._own], [], [], max(0.0, seconds))[0]:
+        if select.select([self.fd], [], [], max(0.0, seconds))[0]:
             try:
-                part = os.read(self._own, 1 << 16)
+                part = os.read(self.fd, 1 << 16)
             except OSError:  # Linux reports the closed side of a terminal as an error.
                 return False
             self.shown += part
@@ -69,4 +74,4 @@ class Terminal:
 
     def press(self, keys: bytes) -> None:
         """Send keys to the command."""
-        os.write(self._own, keys)
+        os.write(self.fd, keys)

@@ -1,12 +1,8 @@
 """A signal that ends a command leaves the terminal as it was, and has its usual exit status."""
 
 import contextlib
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
 import termios
@@ -20,6 +16,7 @@ import pytest
 from harness.core.terminal import handled_end
 from harness.runs.summary import run_summary
 from tests.functional.machine import Machine, guess_count, kill_processes_that_name, wait_until, write_round
+from tests.tools.terminal import Terminal
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 RESTORED = {
@@ -36,53 +33,38 @@ RESTORED = {
 _processes: list[subprocess.Popen[bytes]] = []
 
 
-class Terminal:
-    """A pseudo-terminal of 100 columns and 30 rows, and the command that runs in it."""
+class HarnessTerminal(Terminal):
+    """The harness in a pseudo-terminal of 100 columns and 30 rows."""
 
     def __init__(self, machine: Machine, *command: str) -> None:
-        self.fd, child = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.name = os.ttyname(child)
-        self.modes = termios.tcgetattr(child)
-        self.output = b""
         environment = {name: value for name, value in machine.env().items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *command],
-            cwd=machine.folder,
-            env=environment | {"TERM": "xterm-256color"},
-            stdin=child,
-            stdout=child,
-            stderr=child,
-            start_new_session=True,
-        )
+        words = [sys.executable, "-m", "harness", *command]
+        super().__init__(words, rows=30, columns=100, env=environment, cwd=machine.folder)
         _processes.append(self.process)
-        os.close(child)
 
-    def read(self) -> bytes:
+    def read_all(self) -> bytes:
         """Read what the command has written, and return everything that it wrote so far."""
-        with contextlib.suppress(OSError):
-            while select.select([self.fd], [], [], 0)[0] and (part := os.read(self.fd, 1 << 16)):
-                self.output += part
-        return self.output
+        before = -1
+        while len(self.shown) > before:
+            before = len(self.shown)
+            self.read(0)
+        return self.shown
 
     def until(self, text: bytes) -> None:
         """Wait until the command has written `text`."""
-        wait_until(lambda: text in self.read())
-
-    def press(self, keys: bytes) -> None:
-        os.write(self.fd, keys)
+        wait_until(lambda: text in self.read_all())
 
     def end(self, number: int) -> int:
         """Send a signal to the command, and return its exit status as `subprocess` gives it."""
         self.process.send_signal(number)
-        wait_until(lambda: self.read() is not None and self.process.poll() is not None)
-        self.read()
+        wait_until(lambda: self.read_all() is not None and self.process.poll() is not None)
+        self.read_all()
         return self.process.returncode
 
     def is_restored(self) -> bool:
         """Return True if everything that was changed in the terminal was changed back afterwards."""
         for name, (change, restore) in RESTORED.items():
-            assert self.output.rfind(restore) > self.output.rfind(change) >= 0, name
+            assert self.shown.rfind(restore) > self.shown.rfind(change) >= 0, name
         return termios.tcgetattr(self.fd) == self.modes
 
 
@@ -101,25 +83,25 @@ def machine(home: Path) -> Iterator[Machine]:
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_the_screen_is_left_before_a_signal_ends_it(machine: Machine, number: signal.Signals) -> None:
-    terminal = Terminal(machine)
+    terminal = HarnessTerminal(machine)
     terminal.until(b"Press")
     assert terminal.end(number) == -number and terminal.is_restored()
 
 
 @pytest.mark.parametrize("key", [b"?", b"b"], ids=["keys", "dialog"])
 def test_a_screen_below_a_dialog_is_left_too(machine: Machine, key: bytes) -> None:
-    terminal = Terminal(machine)
+    terminal = HarnessTerminal(machine)
     terminal.until(b"Press")
-    before = len(terminal.read())
+    before = len(terminal.read_all())
     terminal.press(key)
-    wait_until(lambda: len(terminal.read()) > before + 200)
+    wait_until(lambda: len(terminal.read_all()) > before + 200)
     assert terminal.end(signal.SIGTERM) == -signal.SIGTERM and terminal.is_restored()
 
 
 @pytest.mark.parametrize("number", ENDING[:2], ids=lambda number: number.name)
 def test_a_run_goes_on_when_a_signal_ends_the_screen(machine: Machine, number: signal.Signals) -> None:
     folder = machine.detached("patient")
-    terminal = Terminal(machine, "watch", folder.id)
+    terminal = HarnessTerminal(machine, "watch", folder.id)
     terminal.until(b"running")
     assert terminal.end(number) == -number and terminal.is_restored()
     count = guess_count(folder)
@@ -129,11 +111,11 @@ def test_a_run_goes_on_when_a_signal_ends_the_screen(machine: Machine, number: s
 
 @pytest.mark.parametrize("number", ENDING[:2], ids=lambda number: number.name)
 def test_the_cursor_is_shown_again_when_a_signal_ends_a_status_line(machine: Machine, number: signal.Signals) -> None:
-    terminal = Terminal(machine, "run", "patient", *machine.plugin())
+    terminal = HarnessTerminal(machine, "run", "patient", *machine.plugin())
     terminal.until(b"\x1b[?25l")
     wait_until(lambda: machine.folders() and guess_count(machine.folders()[0]) > 0)
     assert terminal.end(number) == -number
-    assert terminal.output.rfind(b"\x1b[?25h") > terminal.output.rfind(b"\x1b[?25l") >= 0
+    assert terminal.shown.rfind(b"\x1b[?25h") > terminal.shown.rfind(b"\x1b[?25l") >= 0
     assert termios.tcgetattr(terminal.fd) == terminal.modes
     (folder,) = machine.folders()
     count = guess_count(folder)
@@ -142,7 +124,7 @@ def test_the_cursor_is_shown_again_when_a_signal_ends_a_status_line(machine: Mac
 
 @pytest.mark.slow
 def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Machine) -> None:
-    terminal = Terminal(machine)
+    terminal = HarnessTerminal(machine)
     terminal.until(b"Press")
     # Nobody reads, so that the application waits for the terminal before the last key.
     child = os.open(terminal.name, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -159,7 +141,7 @@ def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Mach
 
 
 def test_a_closed_terminal_ends_the_process(machine: Machine) -> None:
-    terminal = Terminal(machine)
+    terminal = HarnessTerminal(machine)
     terminal.until(b"Press")
     os.close(terminal.fd)
     terminal.process.send_signal(signal.SIGHUP)
