@@ -90,9 +90,8 @@ def _complete(record: Sweep, address: str | None, *, json: bool) -> None:
 def _draft(file: Path, typed: RunRequest) -> Sweep:
     """Return the sweep of a file, without ids."""
     content = read_sweep_file(file)
-    directory = None if typed.attacks is None else typed.attacks.absolute()
-    request = typed.like(RunRequest(round="", **content.options)).changed(attacks=directory)
-    planned = {name: attack_named(name, directory) for name in content.attacks}
+    request = typed.like(RunRequest(round="", **content.options)).with_absolute_paths()
+    planned = {name: attack_named(name, request.attacks) for name in content.attacks}
     uses_target = {name: attack.uses_target for name, attack in planned.items()}
     for name, params in content.params.items():
         try:

@@ -51,11 +51,10 @@ def tune(
     behind their median gets no further fold. The answers of the round are never used: run the best setting on it
     afterwards. `harness resume` continues a tuning that was interrupted, or up to more runs.
     """
-    attacks = {} if request.attacks is None else {"attacks": request.attacks.absolute()}
     tuning = Tuning(
         id=new_run_id(f"tune-{attack}"),
         created_at=time.time(),
-        request=request.changed(attack=attack, round=request.round, **attacks),
+        request=request.changed(attack=attack, round=request.round).with_absolute_paths(),
         folds=tuple(dict.fromkeys(fold or _FOLDS)),
         vary=tuple(vary or ()),
         runs=runs,

@@ -5,6 +5,7 @@ The command line, the form of the TUI, the notebook, sweep files and the referen
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, JsonValue, ValidationError, field_validator
@@ -106,6 +107,10 @@ class Options(Params):
     def without(self, is_left_out: Callable[[str], bool]) -> Self:
         """Return the options with the default of each field whose name `is_left_out`."""
         return self.checked(**{name: getattr(self, name) for name in self.model_fields_set if not is_left_out(name)})
+
+    def with_absolute_paths(self) -> Self:
+        """Return the options with paths that lead to the same files from every directory."""
+        return self.model_copy(update={name: value.absolute() for name, value in self if isinstance(value, Path)})
 
     def differing(self, second: "Options") -> list[str]:
         """Return the options, such as `--seed`, that have other values in `second`."""

@@ -189,9 +189,8 @@ def _recorded_request(
     request: RunRequest, round_: Round, target: TargetRecord | None, reference: TargetRecord | None
 ) -> RunRequest:
     """Return a request whose paths lead to the same files from every directory."""
-    attacks = request.attacks and request.attacks.absolute()
     located = {"target": _locate(request.target, target), "reference": _locate(request.reference, reference)}
-    return request.model_copy(update={**located, "round": _round_option(round_), "attacks": attacks})
+    return request.with_absolute_paths().model_copy(update={**located, "round": _round_option(round_)})
 
 
 def _locate(name: str | None, model: TargetRecord | None) -> str | None:

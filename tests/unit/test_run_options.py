@@ -173,6 +173,14 @@ def test_values_in_one_text_are_one_word_of_a_command() -> None:
     assert words[-1] == "--stops=1,2" and parsed(words, Listed) == Listed(round="demo", stops=(1, 2))
 
 
+def test_the_path_of_any_option_is_recorded_for_every_directory() -> None:
+    class Worded(RunRequest):
+        words: Path | None = option(None, description="A file.")
+
+    request = Worded(round="demo", words=Path("words.txt"), attacks=Path("/mine")).with_absolute_paths()
+    assert request == Worded(round="demo", words=Path.cwd() / "words.txt", attacks=Path("/mine"))
+
+
 @pytest.mark.parametrize(("type_", "default"), [(bool, True), (bool | None, None)])
 def test_a_switch_that_the_command_line_cannot_turn_off_is_no_option(type_: Any, default: bool | None) -> None:
     with pytest.raises(TypeError, match="the default of a switch is False"):
