@@ -26,7 +26,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def table_section(title: str, table: Sequence[Sequence[str]], *, max_width: int = 60) -> str:
-    """Return a table below its title. most: characters of a cell."""
+    """Return a table below its title. max_width: of a cell, in characters."""
     rows = [[shorten_middle(sanitize(cell), max_width) for cell in row] for row in table]
     return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 

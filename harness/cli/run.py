@@ -14,8 +14,9 @@ from harness.core.parameters import setting_text
 from harness.core.rounds import preset_text
 from harness.core.run_request import RunRequest
 from harness.core.text import shorten
-from harness.plugins.discovery import find_attacks
+from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder, run_folder
+from harness.runs.planning import attack_again
 from harness.runs.specs import AttackSpec
 
 
@@ -83,21 +84,19 @@ def request_like(folder: RunFolder, typed: RunRequest) -> RunRequest:
 
     Raises HarnessError if the run is not one of an attack, or if the options do not fit together.
     """
-    spec = folder.attack_spec()
-    request = typed.like(spec.request)
-    if request.attacks is not None and "attacks" not in typed.model_fields_set and not request.attacks.is_dir():
-        request = request.changed(attacks=None)
-    declared = next((attack for attack in find_attacks(request.attacks) if attack.name == request.attack), None)
-    if declared is not None and not declared.uses_target:
-        request = typed.like(spec.request.without_target())
-    if request.attack == spec.request.attack:
-        if declared is None:
-            say(f"attack {request.attack} was not found, so the source that {folder.id} ran is used.")
-            return request.changed(attacks=folder.code)
-        if declared.sha256 != spec.attack.sha256:
-            path = sanitize(str(declared.path))
-            say(f"{path} differs from the source that {folder.id} ran, which --attacks {folder.code} uses.")
-    return request
+    recorded = folder.attack_spec().request
+    request = typed.like(recorded)
+    if request.attack == recorded.attack:
+        attack, attacks, sentence = attack_again(folder, request.attacks)
+        if sentence:
+            say(sanitize(sentence))
+    else:
+        is_gone = request.attacks is not None and not request.attacks.is_dir()
+        attacks = None if is_gone and "attacks" not in typed.model_fields_set else request.attacks
+        attack = attack_named(request.attack, attacks)
+    if not attack.uses_target:
+        request = typed.like(recorded.without_target())
+    return request if attacks == request.attacks else request.changed(attacks=attacks)
 
 
 def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:

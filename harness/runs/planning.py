@@ -17,7 +17,7 @@ from harness.core.run_request import AuditRequest, RunRequest
 from harness.core.spec import BUILT_IN_TARGETS, PathRecord, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import parse_duration
-from harness.plugins.discovery import NAMED_FOLDER, AttackFile
+from harness.plugins.discovery import NAMED_FOLDER, AttackFile, attack_named, find_attacks
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.launch import start_job
@@ -98,6 +98,24 @@ def plan_attack(
         hardware=hardware(),
         batch_sizes=dict(batch_sizes or {}),
     )
+
+
+def attack_again(folder: RunFolder, attacks: Path | None) -> tuple[AttackFile, Path | None, str]:
+    """Return the attack of a recorded run as it is now, its directory, and a sentence if it is not the same any more.
+
+    attacks: the directory that is searched first. If the recorded one or the attack is gone, the run's copy of the
+    source is returned. Raises HarnessError if an attack cannot be read.
+    """
+    spec = folder.attack_spec()
+    name, is_gone = spec.attack.name, attacks is not None and attacks == spec.request.attacks and not attacks.is_dir()
+    attack = None if is_gone else next((attack for attack in find_attacks(attacks) if attack.name == name), None)
+    if attack is None:
+        sentence = f"attack {name} was not found, so the source that {folder.id} ran is used."
+        return attack_named(name, folder.code), folder.code, sentence
+    if attack.sha256 != spec.attack.sha256:
+        copy = f"the source that {folder.id} ran, which --attacks {folder.code} uses"
+        return attack, attacks, f"{attack.path} differs from {copy}."
+    return attack, attacks, ""
 
 
 def start_attack(spec: AttackSpec, attack: AttackFile) -> RunFolder:

@@ -27,7 +27,7 @@ STEPS = 4_400
 
 
 class Generated(NamedTuple):
-    """What is made before the model is trained: the corpus, its tokenizer and tokens, and the examples of the round."""
+    """The inputs of the training: corpus, tokenizer, tokens, and the examples of the round."""
 
     documents: list[Document]
     tokenizer: Tokenizer

@@ -19,7 +19,7 @@ _SEPARATORS = (
     *((b"[", b"("), (b"]", b")"), (b"[", b""), (b"]", b""), (b'"', b"'"), (b'"', b""), (b'"', b'""'), (b",", b";")),
     *((b",", b"\t"), (b",", b", "), (b",", b" ,"), (b"[", b"[ "), (b"]", b" ]"), (b'"[', b' "[')),
 )
-"""What occurs in a row, and what replaces it."""
+"""Parts of a row, and their replacements."""
 _INVALID_ROWS = (b"", b" ", b"\t", b"#", b"#,#", b",", b'""', _HEADER.encode(), b"\x00", b"7", b'7,"[', b"...")
 _HEADERS = (
     *(b"", b"example id,suffix guess", b"Example ID, Suffix Guess", b"Example ID;Suffix Guess", b"Example ID"),

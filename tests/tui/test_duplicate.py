@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.files import file_sha256
 from harness.core.run_request import RunRequest
+from harness.runs.folder import RunFolder
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import PLUGINS
 from tests.records import recorded_run
@@ -15,36 +17,61 @@ from tests.tui.tables import table_of
 pytestmark = pytest.mark.usefixtures("place")
 
 
+ID = "abcd-some"
+
+
 def run_with_own_attacks(place: Path) -> Path:
-    """Record a run of an attack in a directory of its own, with options that are not the defaults, and return that."""
-    own = place / "own"
-    own.mkdir()
-    shutil.copy(PLUGINS / "draws.py", own / "some.py")
-    run = recorded_run(place).folder
+    """Record a run of an attack in a directory of its own, with options of every kind. Return the source."""
+    source = place / "own" / "some.py"
+    source.parent.mkdir()
+    shutil.copy(PLUGINS / "draws.py", source)
+    run = recorded_run(place, id_=ID).folder
+    run.code.mkdir()
+    shutil.copy(source, run.code)
     spec = run.attack_spec()
     options = {"limit": 5, "devices": "cpu:2", "group": "night", "guesses_per_example": 0}
-    request = RunRequest(attack="draws", round=spec.request.round, attacks=own, **options)  # type: ignore[arg-type]
-    attack = spec.attack.model_copy(update={"name": "draws"})
+    request = RunRequest(attack="draws", round=spec.request.round, attacks=source.parent, **options)  # type: ignore[arg-type]
+    attack = spec.attack.model_copy(update={"name": "draws", "sha256": file_sha256(source)})
     run.spec_file.write_text(spec.model_copy(update={"request": request, "attack": attack}).model_dump_json())
-    return own
+    return source
 
 
-async def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Path) -> None:
-    own = run_with_own_attacks(place)
-    async with open_app(size=(200, 50)) as pilot:
+async def duplicate(*, attacks_folder: Path | None = None) -> tuple[str, str]:
+    """Duplicate the only run. Return the command of the form, and the notifications."""
+    async with open_app(size=(200, 50), attacks_folder=attacks_folder) as pilot:
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
         await press(pilot, "d", then=NewRunScreen)
         await until(pilot, lambda: "--group night" in " ".join(text_of(pilot, "#command Static").split()))
-        command = " ".join(text_of(pilot, "#command Static").split())
-        for words in ("run draws", "--limit 5", "--devices cpu:2", "--guesses-per-example 0", f"--attacks {own}"):
-            assert words in command
+        return " ".join(text_of(pilot, "#command Static").split()), notifications(pilot)
 
 
-async def test_an_attack_whose_directory_is_gone_is_not_replaced_by_another_of_its_name(place: Path) -> None:
-    shutil.rmtree(run_with_own_attacks(place))
-    async with open_app(size=(120, 35)) as pilot:
-        await on_page(pilot, 1)
-        await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
-        await press(pilot, "d", then=lambda: "no such directory" in notifications(pilot))
-        assert not isinstance(pilot.app.screen, NewRunScreen)
+async def test_a_duplicate_is_of_the_attack_and_the_options_of_the_run(place: Path) -> None:
+    source = run_with_own_attacks(place)
+    command, said = await duplicate()
+    for words in ("run draws", "--limit 5", "--devices cpu:2", "--guesses-per-example 0", f"--attacks {source.parent}"):
+        assert words in command
+    assert said == ""
+
+
+async def test_an_attack_whose_directory_is_gone_is_the_source_that_ran(place: Path) -> None:
+    shutil.rmtree(run_with_own_attacks(place).parent)
+    command, said = await duplicate()
+    assert f"--attacks {RunFolder.of(ID).code}" in command
+    assert said == f"attack draws was not found, so the source that {ID} ran is used."
+
+
+async def test_the_directory_of_the_tui_does_not_replace_the_attack(place: Path) -> None:
+    source = run_with_own_attacks(place)
+    (another := place / "another").mkdir()
+    (another / "draws.py").write_text(source.read_text() + "# another\n")
+    command, said = await duplicate(attacks_folder=another)
+    assert f"--attacks {source.parent}" in command and said == ""
+
+
+async def test_a_changed_source_is_named(place: Path) -> None:
+    source = run_with_own_attacks(place)
+    source.write_text(source.read_text() + "# changed\n")
+    command, said = await duplicate()
+    assert f"--attacks {source.parent}" in command
+    assert said.startswith(f"{source} differs from the source that {ID} ran")

@@ -114,11 +114,25 @@ def test_a_duplicate_in_the_tui_has_the_options_of_the_run(name: str, attack: At
 
 
 def test_parameters_are_shown_as_a_user_types_them(attack: AttackFile, home: Path) -> None:
-    params = {"trials": 3, "top_k": None, "loss_slice": "a b"}
+    params = {"trials": 3, "loss_slice": "a b"}
     spec = recorded_run(home).folder.attack_spec().model_copy(update={"params": params})
     form = form_for(attack, fetch_schema(attack.path, digest=attack.sha256), attacks_folder=None)
     texts = recorded_values(spec, form)
-    assert (texts["trials"], texts["loss_slice"]) == ("3", "a b") and "top_k" not in texts
+    assert (texts["trials"], texts["loss_slice"]) == ("3", "a b")
+
+
+def test_a_parameter_that_was_none_stays_none(home: Path) -> None:
+    source = home / "capped.py"
+    source.write_text(
+        "from harness import Attack, Params\n\n\nclass CappedParams(Params):\n    cap: float | None = 0.5\n"
+        "    size: int = 3\n\n\nclass Capped(Attack[CappedParams]):\n    name = 'capped'\n"
+        "\n    def run(self, context): return ()\n"
+    )
+    attack = attack_named("capped", home)
+    form = form_for(attack, fetch_schema(source, digest=attack.sha256), attacks_folder=home)
+    spec = recorded_run(home).folder.attack_spec().model_copy(update={"params": {"cap": None, "size": 3}})
+    words = form.command_line(form.defaults | recorded_values(spec, form))
+    assert "cap=none" in words and not any(word.startswith("size=") for word in words)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - set(NOT_OF_EACH_RUN)))

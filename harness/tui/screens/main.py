@@ -16,8 +16,9 @@ from textual.widgets import Static
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
-from harness.plugins.discovery import AttackFile, find_attacks
+from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
+from harness.runs.planning import attack_again
 from harness.tui.answers import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
@@ -134,18 +135,16 @@ class MainScreen(Screen[None]):
     def duplicate(self, folder: RunFolder) -> None:
         """Open the form with the values of a run."""
         try:
-            spec = folder.attack_spec()
-            attacks_folder = spec.request.attacks or self._attacks_folder
-            attacks = find_attacks(attacks_folder)
+            attack, attacks_folder, sentence = attack_again(folder, folder.attack_spec().request.attacks)
         except HarnessError as error:
             self.notify(str(error), severity="error")
             return
-        name = spec.attack.name
-        attack = next((attack for attack in attacks if attack.name == name and attack.error is None), None)
-        if attack is None:
-            self.notify(f"The attack {name} is not there any more.", severity="error")
-        else:
-            self._open_form(attack, attacks_folder, like=folder)
+        if attack.error is not None:
+            self.notify(f"{attack.path}: {attack.error}", severity="error")
+            return
+        if sentence:
+            self.notify(sentence, severity="warning")
+        self._open_form(attack, attacks_folder, like=folder)
 
     def _open_run(self, id_: str) -> None:
         self.query_one(RunsPage).select(id_)

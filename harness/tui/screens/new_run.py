@@ -66,12 +66,11 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
 
 def recorded_values(spec: AttackSpec, form: Form) -> dict[str, str]:
     """Return the texts of a form that starts the run again, by field key: its options and all of its parameters."""
-    values, options = {}, spec.request.model_dump(mode="json")
+    values, options = {}, spec.request.model_dump(mode="json", exclude_none=True)
     for field in form.fields:
-        name = field.name.replace("-", "_")
-        value = options[name] if field.is_option else spec.params.get(name)
-        if value is not None:
-            values[field.key] = setting_text(value)
+        name, recorded = field.name.replace("-", "_"), options if field.is_option else spec.params
+        if name in recorded:
+            values[field.key] = setting_text(recorded[name])
     return values
 
 
