@@ -65,7 +65,7 @@ def token_rows(
 ) -> Tokens:
     """Return rows `rows[0]:rows[1]` (None: all) of a [rows, length] token file, copied as the vocabulary's dtype.
 
-    array: what was read from `path`, if it is not a .npy file. Raises HarnessError, naming the file, if its shape,
+    array: the array that was read from `path`; None to read it. Raises HarnessError, naming the file, if its shape,
     dtype or tokens do not fit, or it has too few rows.
     """
     array = mapped_array(path) if array is None else array

@@ -189,11 +189,9 @@ class MeasureTable:
 
         measure: itself, or its name. None selects any model, side, case or parameter.
         """
-        parts = (model, side, case, at)
         for row in self.rows:
-            if measure in (row.measure, row.measure.name) and all(
-                part in (None, value) for part, value in zip(parts, row[2:], strict=True)
-            ):
+            parts = ((model, row.model), (side, row.side), (case, row.case), (at, row.at))
+            if measure in (row.measure, row.measure.name) and all(part in (None, value) for part, value in parts):
                 return row.estimate
         return NO_ESTIMATE
 

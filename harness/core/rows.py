@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -21,6 +21,8 @@ Rows = Mapping[str, Any]
 _BYTES_PER_FRAME = 4 << 20
 _ROWS_PER_FRAME = 1 << 14
 _MAX_TEXT_BYTES = 1 << 20
+_BOOKKEEPING = ("seq", "batch", "attempt", "at")
+"""The columns that the store adds to every table."""
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
 
@@ -45,6 +47,13 @@ class Column(BaseModel):
 
     name: _Name
     kind: Kind
+
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, name: str) -> str:
+        if name in _BOOKKEEPING:
+            raise ValueError("the store has a column of this name")
+        return name
 
 
 class Table(BaseModel):

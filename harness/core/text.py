@@ -92,7 +92,7 @@ def pluralize(number: int, noun: str) -> str:
 def list_first(names: Sequence[str], limit: int, *, separator: str = ", ") -> str:
     """Return the first `limit` names as one text, and how many more there are: `a, b and 7 more`."""
     rest = len(names) - limit
-    return separator.join(names[:limit]) + (f"{separator.replace(',', '')}and {rest:,} more" if rest > 0 else "")
+    return separator.join(names[:limit]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def ordinal(number: int) -> str:

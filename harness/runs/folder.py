@@ -199,7 +199,7 @@ def all_run_folders() -> list[RunFolder]:
     """Return every run that has a spec, newest first. Raises HarnessError if the directory cannot be listed."""
     home = runs_home()
     with as_harness_error(home):
-        specs = _newest_first(folder / "spec.json" for folder in (home.iterdir() if home.is_dir() else ()))
+        specs = _newest_first(RunFolder(path).spec_file for path in (home.iterdir() if home.is_dir() else ()))
     return [RunFolder(file.parent) for file in specs]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Json, TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
 from harness.core.attack import GUESS_STAGE
 from harness.core.errors import HarnessError
@@ -26,10 +26,20 @@ LAST_ATTEMPTS = (
     "ON batch = last_batch AND attempt = last_attempt"
 )
 """SQL that keeps the valid rows of a table: those of the last attempt of their batch."""
-_Detail = Json[dict[str, Any]]
+_WORK = TypeAdapter(list[tuple[int, float, float]])
+
+
+def _parse_detail(text: Any) -> Any:
+    try:
+        # Unlike pydantic, it reads lone surrogates, which a text of the worker may contain.
+        return json.loads(text)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+_Detail = Annotated[dict[Any, Any], BeforeValidator(_parse_detail)]
 _DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[_Detail]]), TypeAdapter(list[tuple[str, _Detail]])
 _EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, _Detail]]), TypeAdapter(list[tuple[int, float, _Detail]])
-_WORK = TypeAdapter(list[tuple[int, float, float]])
 
 
 class Point(NamedTuple):

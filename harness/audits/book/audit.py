@@ -93,10 +93,11 @@ class BookAudit(Audit[BookParams]):
             logs = dict.fromkeys(SCHEMES, np.nan) | dict(zip(self.params.schemes, log_esp(logprobs), strict=True))
             keys = {"text": windows.text, "window": windows.number, "start": windows.start}
             keys |= {"cut": windows.cut, "end": windows.end}
+            items = np.sort(order[places])
             context.emit(
                 WINDOWS.name,
                 model=number,
-                **{name: column[np.sort(order[places])] for name, column in keys.items()},
+                **{name: column[items] for name, column in keys.items()},
                 **{scheme.value: column for scheme, column in logs.items()},
             )
 

@@ -58,7 +58,7 @@ class NameProbe:
         self.has_tokens: Bools = self.classifier.has_tokens(names)
 
     def confidences(self, prompt: Prompt, subset: Ints | None = None) -> Floats:
-        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `subset`."""
+        """Return the confidence of each name in the prompt, [names]; NaN for names without one or not in `subset`."""
         with_tokens = np.flatnonzero(self.has_tokens) if subset is None else subset[self.has_tokens[subset]]
         texts, spans = self._fill(prompt, with_tokens)
         result = np.full(len(self.names), np.nan)
@@ -72,7 +72,7 @@ class NameProbe:
         return self.classifier.prompt_tokens(prompt.text, Span(prompt.name_start, prompt.name_start + len(MASK)))
 
     def attention(self, prompt: Prompt, subset: Ints) -> Attention:
-        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `subset`."""
+        """Return the attention between the prompt's tokens by name, NaN for names without one or not in `subset`."""
         from harness.audits.classifier import Span
 
         tokens = self.tokens(prompt)
@@ -216,10 +216,9 @@ class _Measurement:
         self._context, self._probe, self._model = context, probe, model
         self._stages = _stages(model)
 
-    def _emit(self, table: str, rows: int, **columns: Any) -> None:
-        """Emit rows of the model. A number is the value of all `rows`."""
-        whole = {name: np.full(rows, value) if np.isscalar(value) else value for name, value in columns.items()}
-        self._context.emit(table, model=np.full(rows, self._model), **whole)
+    def _emit(self, table: str, **columns: Any) -> None:
+        """Emit rows of the model. A number is the value of all rows."""
+        self._context.emit(table, model=self._model, **columns)
 
     def measure_prompts(self) -> None:
         """Emit a row of confidences for every prompt."""
@@ -233,7 +232,6 @@ class _Measurement:
             tokens = [probe.tokens(prompts[prompt]) for prompt in batch.items]
             self._emit(
                 "confidence",
-                len(tokens),
                 prompt=batch.items,
                 tokens=[of_prompt.length for of_prompt in tokens],
                 position=[of_prompt.position for of_prompt in tokens],
@@ -258,14 +256,14 @@ class _Measurement:
             place = {"chain": int(chain), "step": step}
             prompt = self._prompt_at(result, chain, step)
             whole = self._probe.confidences(prompt) if step else result.confidences[first]
-            self._emit("engineered", 1, **place, text=[prompt.text], values=whole[None, :])
+            self._emit("engineered", **place, text=[prompt.text], values=whole[None, :])
             if not prompt.droppable:
                 continue
             without = [dev_m_mem(self._probe.confidences(prompt.without(word), dev)) for word in prompt.droppable]
             added = dev_m_mem(whole) - np.array(without)
             texts = [prompt.words[word].text for word in prompt.droppable]
             share = softmax(added)
-            self._emit("word", len(added), **place, word=prompt.droppable, text=texts, added=added, share=share)
+            self._emit("word", **place, word=prompt.droppable, text=texts, added=added, share=share)
 
     def _prompt_at(self, result: ModelResult, chain: Chain, step: int) -> Prompt:
         """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
@@ -286,11 +284,10 @@ class _Measurement:
             place = prompts[int(batch.items[0])]
             tokens, name, weights = self._probe.attention(result.prompts[place], np.concatenate(result.dev))
             to_name = np.delete(weights[:, :, name], name, axis=1)
-            self._emit("attention", 1, prompt=place, values=to_name.mean(axis=1)[None, :])
+            self._emit("attention", prompt=place, values=to_name.mean(axis=1)[None, :])
             queries, keys = np.indices(weights.shape[1:]).reshape(2, -1)
             self._emit(
                 "attention_weight",
-                len(queries),
                 prompt=place,
                 query=queries,
                 key=keys,

@@ -1,4 +1,4 @@
-"""The charts of an entities audit, from its table values and the rows of each model."""
+"""The charts of an entities audit, from its measures and the rows of each model."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ def _mean_by_model(table: MeasureTable) -> BarChart:
 
 
 def _correlations(names: Sequence[str], table: MeasureTable, side: str) -> HeatMap:
-    """Return Kendall's τ between models. From dev to test, the row's model is table on dev, the column's on test."""
+    """Return Kendall's τ between models. From dev to test, the row's model is measured on dev, the column's on test."""
     values = np.full((len(names), len(names)), np.nan)
     for row in table.select(measures.TAU, side=side):
         first, second = names.index(row.model), names.index(row.case or row.model)
@@ -83,15 +83,15 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
     places, added, steps = (np.array(result.words[name])[is_chain] for name in ("word", "added", "step"))
     numbers, row = np.unique(steps, return_inverse=True)
     prompts = {prompt.step: prompt for prompt in result.engineered if prompt.chain is chain}
-    steps_of_chain = [prompts[step] for step in numbers.tolist()]
-    width = max(prompt.prompt.length for prompt in steps_of_chain)
+    prompts_of_chain = [prompts[step] for step in numbers.tolist()]
+    width = max(prompt.prompt.length for prompt in prompts_of_chain)
     words = [
         [*(word.text for word in prompt.prompt.words), *[""] * (width - prompt.prompt.length)]
-        for prompt in steps_of_chain
+        for prompt in prompts_of_chain
     ]
-    values = np.full((len(steps_of_chain), width), np.nan)
+    values = np.full((len(prompts_of_chain), width), np.nan)
     values[row, places] = added
-    scores = [[format_score(score.m_mem) for score in prompt.scores] for prompt in steps_of_chain]
+    scores = [[format_score(score.m_mem) for score in prompt.scores] for prompt in prompts_of_chain]
     labels = [f"{step} dropped: {dev} dev, {test} test" for step, (dev, test) in zip(numbers, scores, strict=True)]
     rank = chain.name.lower()
     return HeatMap(

@@ -204,18 +204,22 @@ def _tables(
     texts = ("prompt", "word", "token", "other token") if inputs.has_own_prompts else ()
 
     def table(
-        name: str, title: str, rows_of: Callable[[ModelResult], Iterator[Row]], *, is_detail: bool = True
+        name: str,
+        title: str,
+        rows_of: Callable[[ModelResult], Iterator[Row]],
+        *,
+        is_detail: bool = True,
+        text_columns: tuple[str, ...] = texts,
     ) -> FoundTable:
         rows = [{"model": result.name, **row} for result in results for row in rows_of(result)]
-        columns = ("name",) if rows_of is _name_rows else texts
-        return table_of(name, title, rows, is_detail=is_detail, text_columns=columns)
+        return table_of(name, title, rows, is_detail=is_detail, text_columns=text_columns)
 
     details = (
         table("prompts", "Every prompt", _prompt_rows),
         table("engineered", "Prompts with words dropped", _engineered_rows),
         table("words", "M-MEM added by each word, dev half", _word_rows),
         table("attention", "Attention between tokens, dev half", _attention_rows),
-        table("names", "Every name", _name_rows),
+        table("names", "Every name", _name_rows, text_columns=("name",)),
     )
     return [
         table("methods", "M-MEM by method", lambda result: _method_rows(result, values), is_detail=False),

@@ -96,7 +96,7 @@ class PromptAttention(NamedTuple):
     """Attention in one prompt, averaged over heads and layers."""
 
     prompt: int
-    """Its place in `Measurements.prompts`."""
+    """Its place in `ModelResult.prompts`."""
     to_name: Floats
     """[names], from its other tokens to a token of the name; NaN for names of the test half."""
     weights: Rows

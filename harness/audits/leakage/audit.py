@@ -96,7 +96,7 @@ class LeakageAudit(Audit[LeakageParams]):
                     context.emit(PAIRS.name, document=document, start=starts, order=order, tokens=tokens)
 
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, sample: Ints) -> None:
-        """Measure the probabilities of inexact suffixes of the `sample` sequences after their whole prefixes."""
+        """Measure the probabilities of inexact suffixes of the sequences in `sample` after their whole prefixes."""
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MAX_ERRORS, pairs.suffixes.shape[1])

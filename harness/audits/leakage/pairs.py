@@ -84,7 +84,8 @@ class LeakageParams(NearParams, ScoringParams):
     @classmethod
     def _in_fixed_order(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
         # The conclusion is about these three.
-        return tuple(scheme for scheme in SCHEMES if scheme in (*schemes, *ENDPOINT_SCHEMES))
+        measured_schemes = {*schemes, Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K}
+        return tuple(scheme for scheme in SCHEMES if scheme in measured_schemes)
 
     @property
     def random_schemes(self) -> tuple[Scheme, ...]:

@@ -185,7 +185,9 @@ def _measures(rocs: Mapping[Score, Roc], rows: RowsOf, target: str) -> Iterator[
 
 def _conclusion(results: _Results, target: str) -> Conclusion:
     best, words = results.best, results.measures.get(AUC, side=WORDS_ALONE)
-    members, non_members, word_shift, _, is_complete = results.figures.values()
+    members, non_members, word_shift, is_complete = (
+        results.figures[name] for name in ("members", "non_members", "word_shift", "is_complete")
+    )
     p_value = WORDS_P.unit.format(results.measures.get(WORDS_P).value)
     of_words = f"{AUC.unit.format_estimate(words)} ({p_value})"
     if word_shift:

@@ -127,7 +127,7 @@ def _smallest_result(setting: Setting, tests: int) -> str:
     clauses: list[tuple[float, int, str]] = []
     for threshold, title in TITLES.items():
         test = threshold_test(setting, threshold)
-        if math.isnan(test.p_value(test.passed)):
+        if not test.has_verdicts:
             continue
         if test.is_paired:
             side = f"{pluralize(test.judged, 'paragraph')} judged in pairs"
@@ -140,7 +140,7 @@ def _smallest_result(setting: Setting, tests: int) -> str:
             clauses.append((math.inf, -test.judged, f"{observed}, no result could have changed this"))
             continue
         number = f"at least {fewest_passed:,} of {test.judged:,} would have had to pass “{title}”"
-        only = " only with their own suffix" * test.is_paired
+        only = " only with their own suffix" if test.is_paired else ""
         clauses.append((fewest_passed, -test.judged, f"{observed}, {number}{only}"))
     fewest, _, clause = min(clauses, key=lambda item: item[:2])
     return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"

@@ -158,18 +158,21 @@ def _tables_and_charts(table: MeasureTable, models: Sequence[str]) -> tuple[list
     by_side: dict[str, Part] = {"model": "model", "of": "side"} if has_several else {"of": "side"}
     by_case: dict[str, Part] = {"model": "model"} if has_several else {}
     by_case |= {"threshold": "case", "of": "side"}
-    title = _PASSED + ", with intervals and tests" * has_several
-    tables = [
+    title = f"{_PASSED}, with intervals and tests" if has_several else _PASSED
+    sections = [
         section(wide_table, "rates", title, *_RATES, by=by_case, intervals=(PASSED,), number="judged"),
         section(wide_table, "prompt_lengths", _BY_LENGTH, PASSED_BY_LENGTH, by=by_case),
         section(wide_table, "thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, by=by_side, number="judged"),
     ]
     if has_several:
-        tables = [section(case_table, "passed", _PASSED, PASSED, by=by_side), *tables]
-    rates, charts = draw_sections(rows, (*tables, *_CHARTS))
+        sections = [section(case_table, "passed", _PASSED, PASSED, by=by_side), *sections]
+    if not any(side == CORPUS for _, side in sides):
+        # There is no chart before the first completion of the corpus.
+        return draw_sections(rows, sections)
+    tables, charts = draw_sections(rows, (*sections, *_CHARTS))
     # Several models are compared on the corpus alone, so that there are not too many lines.
     by_length = [row for row in rows if row.side == CORPUS or (not has_several and row.side in SIDES.values())]
-    return rates, [*charts, *draw_sections(by_length, [_LENGTHS])[1]]
+    return tables, [*charts, *draw_sections(by_length, [_LENGTHS])[1]]
 
 
 def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:

@@ -124,9 +124,14 @@ class ThresholdTest(NamedTuple):
         """The largest number that could pass."""
         return self.judged - self.control_passed if self.is_paired else self.judged
 
+    @property
+    def has_verdicts(self) -> bool:
+        """True if both sides have verdicts."""
+        return bool(self.judged and self.control_judged)
+
     def p_value(self, passed: int) -> float:
         """Return the p-value if so many passed; NaN if a side has no verdict."""
-        if not self.judged or not self.control_judged:
+        if not self.has_verdicts:
             return math.nan
         if self.is_paired:
             return mcnemar_p(passed, self.control_passed)
@@ -188,8 +193,13 @@ def _verdicts(setting: Setting, threshold: Threshold) -> dict[str, Ints]:
     of_own, of_other = setting.aligned[threshold], setting.permuted[threshold]
     is_judged = (of_own != TOO_SHORT) & (of_other != TOO_SHORT)
     tested, tested_control = tested_sides(setting.dataset)
-    corpus, control = verdicts.items()
-    return dict((corpus, (tested, of_own[is_judged]), control, (tested_control, of_other[is_judged])))
+    control = SIDES[Control.PERMUTED]
+    return {
+        CORPUS: verdicts[CORPUS],
+        tested: of_own[is_judged],
+        control: verdicts[control],
+        tested_control: of_other[is_judged],
+    }
 
 
 def thresholds_passed(comparisons: Measurements) -> Ints:

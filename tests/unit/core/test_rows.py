@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.frames import Frame, FrameReader, encode_frame
@@ -85,3 +86,9 @@ def test_forged_arrays_are_refused(forged: dict[str, Any]) -> None:
     (valid,) = split_into_frames(TABLE, validate_columns(TABLE, columns(["a", "b"])))
     with pytest.raises((ValueError, KeyError)):
         columns_from_frame(TABLE, valid | forged, 2)
+
+
+@pytest.mark.parametrize("name", ["seq", "batch", "attempt", "at"])
+def test_a_column_of_the_store_is_no_column_of_a_table(name: str) -> None:
+    with pytest.raises(ValidationError, match="the store has a column of this name"):
+        table("answer", **{name: Kind.REAL})

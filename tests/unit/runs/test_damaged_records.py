@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from harness.core.errors import HarnessError
 from harness.core.inputs import as_harness_error
 from harness.runs.facts import read_record
 from harness.runs.folder import RunFolder, run_folder
+from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
+from harness.runs.store import RunStore
 from harness.runs.summary import run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
@@ -107,6 +110,19 @@ def test_a_damaged_record_can_be_read_or_is_named(home: Path, damage: str) -> No
             assert folder.id in str(error), f"{name}: {error}"
             assert str(error).count("cannot be read") <= 1, f"{name}: {error}"
     assert errors
+
+
+@pytest.mark.parametrize("detail", [{"sentence": "\ud800"}, {"\udc80": 1}, {"sentence": "", "share": float("inf")}])
+def test_every_detail_that_a_store_writes_is_read(home: Path, detail: dict[str, Any]) -> None:
+    finished_run(home, "good-some")
+    folder = finished_run(home, "warned-some")
+    with contextlib.closing(RunStore(folder.store, folder.spec().stored_tables)) as store, store.transaction():
+        store.add_event("worker_warning", **{"sentence": "", **detail})
+        store.add_telemetry(detail)
+    for read in READERS.values():
+        read(folder)
+    with RunReader(folder.store) as reader:
+        assert reader.last_telemetry() == detail
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
