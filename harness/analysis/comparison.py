@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
 from harness.analysis.replay import BUDGET_SHARES, Moments, TimedRecall, evenly_spaced, moments_of, recall_history
+from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
@@ -18,7 +19,7 @@ from harness.core.run_request import RESOLVED
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
-from harness.runs.attack_record import submission_of
+from harness.runs.attack_record import Submission, submission_of
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec
@@ -129,6 +130,8 @@ class ComparedRun:
     """The scores on all examples at several times, and after several trials."""
     not_in_train: Trajectory | None
     """The trajectory on the examples whose answers the training rows do not contain, None if there are none."""
+    rows: Submission
+    """The rows that were scored."""
     submission: JudgedRows
     settings: dict[str, Any]
     """The value of each setting by name."""
@@ -205,8 +208,9 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     specs = [folder.attack_spec() for folder in folders]
     require_comparable(specs)
     with as_harness_error(f"round {specs[0].round.name}"):
-        parts = attacked_parts(specs[0])
-    runs = [compared_run(folder, spec, parts) for folder, spec in zip(folders, specs, strict=True)]
+        answers, parts = load_answers(specs[0].round), attacked_parts(specs[0])
+    assert answers is not None
+    runs = [compared_run(folder, spec, parts, answers) for folder, spec in zip(folders, specs, strict=True)]
     return comparison_of(runs, parts, specs[0].round.name)
 
 
@@ -267,10 +271,8 @@ def require_comparable(specs: Sequence[AttackSpec]) -> None:
         raise HarnessError(f"round {specs[0].round.name} is blind. Comparing runs needs its answers.")
 
 
-def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts) -> ComparedRun:
-    """Return what a comparison needs of a run on `parts` of a round with answers."""
-    answers = load_answers(spec.round)
-    assert answers is not None
+def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts, answers: Tokens) -> ComparedRun:
+    """Return the scores of a run on `parts` of a round with these answers, [examples, suffix length]."""
     # The status is read before the guesses: if the run is over then, all its guesses are read.
     status = run_status(folder)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
@@ -304,6 +306,7 @@ def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts) -> C
                 parts.whole, spec=spec, reader=reader, answers=answers, spent=min(elapsed, spec.budget), last=judged
             ),
             not_in_train=None if parts.not_in_train is None else trajectory(parts.not_in_train),
+            rows=submission,
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )

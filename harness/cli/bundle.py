@@ -44,7 +44,13 @@ from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
 from harness.submit.verdict import load_verdict, unexpected_clause
 
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR|ZIP",
+        help="Where to write the zip: a directory, or a name that ends in .zip.  [default: submissions/]",
+    ),
 ]
 _MAX_CELL = 40
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")]

@@ -194,7 +194,7 @@ class Packer:
         """Return the files that the supervisor would write for the worker, which hold no answer."""
         key = f"{spec.round.model_dump_json()} {spec.examples} {sorted(spec.data_sha256.items())}"
         if key not in self._inputs:
-            folder = Path(self._written.name) / str(len(self._inputs))
+            folder = Path(self._inputs_folder.name) / str(len(self._inputs))
             folder.mkdir()
             prefixes = load_prefixes(spec.round)[: spec.examples]
             write_inputs(folder, prefixes=prefixes, training=load_training(spec.round))
@@ -202,7 +202,7 @@ class Packer:
         return self._inputs[key]
 
     @functools.cached_property
-    def _written(self) -> "tempfile.TemporaryDirectory[str]":
+    def _inputs_folder(self) -> "tempfile.TemporaryDirectory[str]":
         """The directory of the inputs of workers, which is deleted with this object."""
         return tempfile.TemporaryDirectory()
 

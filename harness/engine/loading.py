@@ -179,7 +179,7 @@ def _loading_errors(path: Path, place: str, problem: str) -> Iterator[None]:
 def _checked_first_token(path: Path, model: PreTrainedModel) -> int | None:
     """Return the first token of the folder's tokenizer. Raises HarnessError if the model has no such token."""
     token = first_token(path)
-    # Wherever the configuration says how many there are.
+    # Architectures name the number of embeddings differently in their configurations.
     embeddings = len(cast("torch.Tensor", model.get_input_embeddings().weight))
     if token is not None and token >= embeddings:
         raise HarnessError(

@@ -188,7 +188,6 @@ def _apply(
             file = files[name] = _PatchedFile(io.BytesIO(_content(old, name)).readlines())
         elif (header := _HUNK.match(line)) is not None and files:
             old_count, new_count = int(header[2] or 1), int(header[4] or 1)
-            # Without old lines, the number is that of the line before.
             removed: list[bytes] = []
             added: list[bytes] = []
             while len(removed) < old_count or len(added) < new_count:
@@ -202,6 +201,7 @@ def _apply(
                     added.append(text)
                 if sign not in (b" ", b"-", b"+") or len(removed) > old_count or len(added) > new_count:
                     raise HarnessError(f"{where}: the hunk has another length than its header says.")
+            # Without old lines, the number is that of the line before.
             file.replace(int(header[1]) - (old_count > 0), removed, added)
         before = line
     if not files:

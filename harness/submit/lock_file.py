@@ -23,6 +23,8 @@ _NOT_PLAIN = re.compile(r"[^\n\t -~]")
 _AMBIGUOUS_COMMENT = re.compile(r"^[^#\n]*\#.*(coding[:=]|\\$)", re.MULTILINE)
 """pip decodes a file by the encoding that a comment declares (PEP 263), and does not continue a comment after \\."""
 _HASH = " --hash="
+_AMBIGUOUS_PIN = re.compile(r"#|\\|--")
+"""pip ends a line at `#`, continues it after `\\`, and reads options after `--`, in a marker too."""
 _HASHES = re.compile(r"(?P<hashes>( --hash=sha256:[0-9a-f]{64})+) ?(#.*)?")
 """One hash or more, and a comment."""
 _MAX_PIN = 600  # characters, of a pin without its hashes
@@ -141,7 +143,7 @@ def _parsed_pin(entry: str, number: int) -> Pin:
     pin, hash_, rest = entry.partition(_HASH)
     hashed = _HASHES.fullmatch(hash_ + rest)
     try:
-        if hashed is None or len(pin) > _MAX_PIN:
+        if hashed is None or len(pin) > _MAX_PIN or _AMBIGUOUS_PIN.search(pin):
             raise ValueError
         requirement = Requirement(pin)
         (specifier,) = requirement.specifier

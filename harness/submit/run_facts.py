@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.inputs import as_harness_error
 from harness.core.parameters import Parameter
-from harness.core.scoring import Score, correct_rows, exact_at_1
+from harness.core.scoring import Score, exact_at_1
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
 from harness.runs.facts import Fact, RunRecord, read_record, submission_facts
@@ -63,12 +62,10 @@ class RunFacts(RunRecord):
         """The score on the examples whose answers the training rows do not contain, None if there are none."""
         return None if self.result is None or self.result.not_in_train is None else self.result.not_in_train.score
 
-    @cached_property
+    @property
     def is_correct(self) -> Bools | None:
-        """The correct rows of `submission`, [rows]. While a run goes on, `result` may have fewer of them."""
-        if self.answers is None:
-            return None
-        return correct_rows(self.submission.ids, self.submission.suffixes, self.answers)
+        """The correct rows of `submission`, [rows]; None in a blind round."""
+        return None if self.result is None else self.result.submission.is_correct
 
     @property
     def scores(self) -> list[Fact]:
@@ -91,11 +88,15 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(f"round {spec.round.name}"):
         answers, parts = load_answers(spec.round), attacked_parts(spec)
     answers = None if answers is None else answers[: spec.examples]
-    result = None if answers is None else compared_run(folder, spec, parts)
+    result = None if answers is None else compared_run(folder, spec, parts, answers)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
-        submission = submission_of(spec, reader)
-        rows = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
+        submission = submission_of(spec, reader) if result is None else result.rows
+        curve = (
+            [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
+            if result is None
+            else result.whole.recall_over_time
+        )
         return RunFacts(
             **record,
             folder=folder,
@@ -106,7 +107,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
             result=result,
             exact_at_1=None if answers is None else exact_at_1(submission.ids, submission.suffixes, answers),
             any_guess_correct=any_guess_correct(spec, guesses, final),
-            curve=tuple(evenly_spaced(rows if result is None else result.whole.recall_over_time, _MAX_POINTS)),
+            curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
             stages=tuple(reader.stages()),
             repeated_batches=len(reader.repeated_batches()),
         )

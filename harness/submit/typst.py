@@ -131,7 +131,7 @@ def _markup_of(node: SyntaxTreeNode, top: int) -> str:
 
 
 def _inline(node: SyntaxTreeNode, top: int) -> str:
-    """Return the markup of what `node` contains, on one line."""
+    """Return the markup of the inline content of `node`."""
     return "".join(_markup_of(part, top) for part in node.children)
 
 

@@ -123,7 +123,9 @@ class Verification:
             environment = self._create_environment(opened, settings)
             budget = inputs.budget or (_DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget)
             self._report["budget_s"] = budget
-            step = self._run_code(opened, judging.prefixes, settings, environment, models, inputs.files, budget)
+            step = self._run_code(
+                opened, judging.prefixes, settings, environment, models=models, hidden=inputs.files, budget=budget
+            )
             self._check_step(step, budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
@@ -169,6 +171,7 @@ class Verification:
         prefixes: Tokens,
         settings: RunSettings,
         environment: CodeEnvironment,
+        *,
         models: Mapping[str, Path],
         hidden: Iterable[Path],
         budget: float,

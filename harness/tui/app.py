@@ -31,7 +31,7 @@ from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.answers import if_answered
+from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
@@ -75,12 +75,12 @@ def show(app: "HarnessApp") -> None:
         raise app.crash
 
 
-def _choice_and_name(choice: str | None) -> tuple[str | None, str | None]:
-    """Return the choice of a round, by name or file, and the name of that round; None for all rounds."""
+def _round_name(choice: str | None) -> str | None:
+    """Return the name of the round that was chosen by name or file; the choice itself if it cannot be read."""
     if choice is not None:
         with contextlib.suppress(HarnessError, OSError):
-            return choice, load_round(choice).name
-    return choice, choice
+            return load_round(choice).name
+    return choice
 
 
 class HarnessApp(OrderedKeysApp):
@@ -121,7 +121,8 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        self._round = _choice_and_name(load_round_choice())
+        self._round_choice = load_round_choice()
+        self._round_name = _round_name(self._round_choice)
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
@@ -161,8 +162,7 @@ class HarnessApp(OrderedKeysApp):
         if not self.is_running or not self.main.is_mounted:
             self._poll_now.set()
             return
-        choice, name = self._round
-        overview = replace(overview, round_choice=choice, round_name=name)
+        overview = replace(overview, round_choice=self._round_choice, round_name=self._round_name)
         before, self._overview = self._overview, overview
         if before is None:
             # A full collection would look at every imported module: a key waited for 100 ms.
@@ -196,12 +196,13 @@ class HarnessApp(OrderedKeysApp):
         from harness.tui.screens.dialogs import RoundDialog
 
         def choose(choice: str) -> None:
-            save_round_choice(choice or None)
-            self._round = _choice_and_name(choice or None)
+            self._round_choice = choice or None
+            self._round_name = _round_name(self._round_choice)
+            save_round_choice(self._round_choice)
             if self._overview is not None:
                 self._apply(self._overview)
 
-        self.push_screen(RoundDialog(self._round[0]), if_answered(choose))
+        self.push_screen(RoundDialog(self._round_choice), if_answered(choose))
 
     # Keys.
 

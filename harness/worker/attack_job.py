@@ -156,11 +156,26 @@ class AttackContext:
             )
         return self._training
 
-    def rank(self, prefixes: Tokens, suffixes: Tokens, ranker: "RankerName", **decoding: Floats | None) -> Floats:
+    def rank(
+        self,
+        prefixes: Tokens,
+        suffixes: Tokens,
+        ranker: "RankerName",
+        *,
+        token_logprobs: Floats | None = None,
+        last_prefix_logprob: Floats | None = None,
+    ) -> Floats:
         from harness.rankers import ranked
 
-        reference = self.reference if ranker == "reference_ratio" else None
-        return ranked(ranker, self.target, prefixes, suffixes, reference=reference, **decoding)
+        return ranked(
+            ranker,
+            self.target,
+            prefixes,
+            suffixes,
+            token_logprobs=token_logprobs,
+            last_prefix_logprob=last_prefix_logprob,
+            reference=self.reference if ranker == "reference_ratio" else None,
+        )
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         if trials < 0 or not 0 < weight < math.inf:

@@ -31,8 +31,8 @@ from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
-from harness.tui.answers import if_answered
 from harness.tui.columns import Column
+from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
@@ -216,9 +216,9 @@ class AttacksPage(Page):
         def create(name: str) -> None:
             self._next_key = str(new_attack(name, folder).resolve())
 
-        def created(_: str) -> None:
+        def created(name: str) -> None:
             # After the dialog has closed, because the editor gets the whole terminal.
-            self.call_after_refresh(self._edit, Path(str(self._next_key)))
+            self.call_after_refresh(self._edit, (folder / f"{name}.py").resolve())
 
         existing = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in existing)

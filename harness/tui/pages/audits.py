@@ -15,9 +15,9 @@ from harness.core.text import format_number, sanitize
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
-from harness.tui.answers import if_answered
 from harness.tui.audit_page import read_findings, verdict
 from harness.tui.columns import GLYPHS, Column
+from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages.runs import RunListPage
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell

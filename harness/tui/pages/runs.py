@@ -258,7 +258,7 @@ class RunsPage(RunListPage):
         if isinstance(content, Series) and len(content.at) > 1:
             plot.show(plot_over_time(content, end=summary.elapsed_s))
         else:
-            plot.show("no curve yet")
+            plot.show(content if isinstance(content, str) else "no curve yet")
         facts = [(fact.label, fact.text) for fact in facts_about(summary, _FACTS)]
         self.query_one("#facts", Static).update(label_facts(facts))
 

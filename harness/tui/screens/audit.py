@@ -116,9 +116,9 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 55%")))
         panel, charts = self.query_one("#bar-chart", Panel), findings.get("bar_charts", ())
         panel.show_empty("" if charts else "no bars")
-        for chart in charts:
-            panel.set_title(str(chart["title"]))
-            self.query_one("#bar-table", ListTable).show(*bar_table(chart))
+        if charts:
+            panel.set_title(str(charts[0]["title"]))
+            self.query_one("#bar-table", ListTable).show(*bar_table(charts[0]))
         for chart in findings.get("heat_maps", ()):
             self.query_one(AuditBody).show_map(chart)
         text = passages(findings)

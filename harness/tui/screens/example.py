@@ -17,8 +17,8 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.answers import if_answered
 from harness.tui.columns import Cell, Column, Row, Span
+from harness.tui.dialog_results import if_answered
 from harness.tui.guess_search import compared_pieces, suffix_spans
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command

@@ -19,7 +19,7 @@ from harness.core.settings import default_round
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.planning import attack_again
-from harness.tui.answers import if_answered
+from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage

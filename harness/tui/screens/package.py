@@ -20,7 +20,7 @@ from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
-from harness.tui.answers import if_answered
+from harness.tui.dialog_results import if_answered
 from harness.tui.form import Form
 from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
 from harness.tui.screens.dialogs import ConfirmDialog

@@ -20,7 +20,7 @@ from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
 from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
 from harness.runs.trash import restorable, restore
-from harness.tui.answers import if_answered
+from harness.tui.dialog_results import if_answered
 from harness.tui.subprocesses import run_command
 
 _MAX_LISTED = 8

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.audits.report import share_of
 from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Setting
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.conclusion import sequence_conclusion
-from harness.audits.sequence.dataset import Dataset, ReadCounts
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts
+from harness.audits.sequence.findings import _tables_and_charts
 from harness.audits.sequence.results import (
+    CORPUS,
     P_VALUE,
     PASSED,
+    SIDES,
     THRESHOLDS_PASSED,
     TOO_SHORT_SUFFIX,
     measure_sides,
@@ -23,7 +27,7 @@ from harness.audits.sequence.results import (
 )
 from harness.audits.sequence.thresholds import Threshold
 from harness.core.findings import Conclusion
-from harness.core.measures import MeasureTable
+from harness.core.measures import MeasureRow, MeasureTable
 
 COUNTS = ReadCounts(0, 0, 0, 0, 0)
 
@@ -291,3 +295,10 @@ def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: st
 
 def test_a_partial_audit_says_so() -> None:
     assert against_control(30, 0, pending=12).evidence.split(". ")[0].endswith("; so far 48 of 60 paragraphs")
+
+
+def test_no_chart_is_drawn_before_the_corpus_has_a_completion() -> None:
+    rows = [MeasureRow(PASSED, share_of(1, 4), "m", side, "first 5 words") for side in (CORPUS, SIDES[Control.CORPUS])]
+    assert _tables_and_charts(MeasureTable(rows), ["m"])[1]
+    tables, charts = _tables_and_charts(MeasureTable(rows[1:]), ["m"])
+    assert tables and not charts

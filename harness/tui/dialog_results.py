@@ -1,4 +1,4 @@
-"""The answer of a dialog, and the action that it leads to."""
+"""The result of a dialog, and the action that it leads to."""
 
 from collections.abc import Callable
 from typing import TypeVar
