@@ -15,6 +15,7 @@ from harness.cli.resolving import check_cluster, current_weights, resolve_run
 from harness.cli.show import print_tuning
 from harness.cli.typer_classes import Without
 from harness.core.errors import HarnessError
+from harness.core.rounds import load_round
 from harness.core.run_request import RunRequest
 from harness.core.text import format_score
 from harness.core.times import format_duration
@@ -41,7 +42,7 @@ def tune(
         None, metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."
     ),
     *,
-    request: Annotated[RunRequest, Without("preset", "group", "shards", "ray")],
+    request: Annotated[RunRequest, Without("group", "shards", "ray")],
     ray: RayOfTuning = "none",
     json: Json = False,
 ) -> None:
@@ -96,14 +97,19 @@ def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
 def _space_and_defaults(tuning: Tuning) -> tuple[dict[str, Span], dict[str, Any] | None]:
     """Return the searched parameters of a tuning, and the defaults of its attack.
 
+    Those that the round's preset sets are searched only if `vary` names them.
+
     Raises HarnessError if the attack has changed since the first run, whose recall would be compared with others.
     """
     attack = attack_named(tuning.request.attack, tuning.request.attacks)
     if any(run.spec.attack.sha256 != attack.sha256 for run in runs_of(tuning.id)):
         raise HarnessError(f"{attack.path} has changed since {tuning.id} began. Start a new tuning.")
     schema = fetch_schema(attack.path, digest=attack.sha256)
+    request, searched = tuning.request, {text.partition("=")[0] for text in tuning.vary}
+    preset = load_round(request.round).presets.get(attack.name, {}) if request.preset else {}
+    fixed = (*request.settings, *preset.keys() - searched)
     with usage_errors("--vary") if tuning.vary else contextlib.nullcontext():
-        return space_of(schema.schema, tuning.request.settings, tuning.vary), schema.params
+        return space_of(schema.schema, fixed, tuning.vary), schema.params
 
 
 def _run_until(

@@ -37,7 +37,7 @@ def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str
 
     schema: JSON schema of the parameters.
     vary: options `NAME=LOW..HIGH` or `NAME=A,B,C`.
-    fixed: settings `NAME=VALUE`, which are not searched.
+    fixed: settings `NAME=VALUE`, or names, of parameters that are not searched.
     Raises HarnessError if a `vary` does not fit the schema, or if no parameter is left.
     """
     parameters = {parameter.name: parameter for parameter in parameters_in(schema)}

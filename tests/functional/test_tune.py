@@ -13,6 +13,7 @@ from harness.core.rounds import load_round
 from harness.runs import launch
 from harness.runs.specs import AttackSpec
 from tests.functional.machine import PLUGINS, Machine, wait_until
+from tests.functional.test_presets import add_preset
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")
 FOLDS = {"small:fold0of5", "small:fold1of5"}
@@ -45,6 +46,15 @@ def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
     # The first setting consists of the defaults of the attack.
     assert specs[0].params["trials"] == 3
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)
+
+
+def test_a_tuning_keeps_the_preset_and_searches_the_rest(tuned: Machine) -> None:
+    add_preset(tuned, "[presets.draws]\ntrials = 2\npause = 0")
+    done = tuned.run(*COMMAND, *tuned.plugin(), "--preset", "--runs", "3", "--json")
+    specs = _specs(tuned)
+    assert {spec.params["pause"] for spec in specs} == {0} and len({spec.params["trials"] for spec in specs}) > 1
+    assert all(setting["params"].keys() == {"trials"} for setting in json.loads(done.stdout)["settings"])
+    assert "--preset" in next(line for line in done.stderr.splitlines() if line.startswith("best: "))
 
 
 def test_a_tuning_of_a_changed_attack_is_not_continued(tuned: Machine) -> None:
