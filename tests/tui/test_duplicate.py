@@ -39,6 +39,8 @@ def run_with_own_attacks(place: Path) -> Path:
 async def duplicate(*, attacks_folder: Path | None = None) -> tuple[str, str]:
     """Duplicate the only run. Return the command of the form, and the notifications."""
     async with open_app(size=(200, 50), attacks_folder=attacks_folder) as pilot:
+        # The form may take longer than a notification stays.
+        pilot.app.NOTIFICATION_TIMEOUT = 600  # type: ignore[misc]
         await on_page(pilot, 1)
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
         await press(pilot, "d", then=NewRunScreen)
