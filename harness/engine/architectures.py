@@ -14,12 +14,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
+from harness.engine.decoder import Angles, Attention, Block, Decoder, Function, Mlp, Parts, Rotary
 from harness.engine.kernels import Product, rms_norm
 from harness.engine.pieces import Piece
 
-_STATIC_ROPE = ("default", "linear", "llama3", "yarn")
-"""Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence."""
+_STATIC_ROPE = ("default", "linear", "llama3", "yarn", "longrope")
+"""Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence.
+
+Those of "longrope" change once, at a length that the configuration names, so the comparison decodes across it.
+"""
 MakeProduct = Callable[..., Product]
 
 
@@ -83,6 +86,11 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
 
 
 def _gpt_j(model: Any, make: MakeProduct) -> Parts:
+    def rotary(positions: Tensor) -> Angles:
+        sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
+        signed = torch.stack([-sines, sines], dim=-1).flatten(-2)
+        return cosines.repeat_interleave(2, dim=-1), signed
+
     blocks = []
     for block in model.h:
         attention = block.attn
@@ -92,20 +100,16 @@ def _gpt_j(model: Any, make: MakeProduct) -> Parts:
             attention.out_proj,
             heads=attention.num_attention_heads,
             scale=attention.head_dim**-0.5,
+            rotary=rotary,
+            is_interleaved=True,
         )
         mlp = _mlp(make, block.mlp.fc_in, block.mlp.fc_out, model.config.activation_function)
         blocks.append(Block(block_attention, mlp, block.ln_1, block.ln_1, is_parallel=True))
-
-    def rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
-        sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
-        signed = torch.stack([-sines, sines], dim=-1).flatten(-2)
-        return cosines.repeat_interleave(2, dim=-1), signed
-
-    return Parts(model.wte, blocks, model.ln_f, rotary=rotary, is_interleaved=True)
+    return Parts(model.wte, blocks, model.ln_f)
 
 
 def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
-    config, rotary, blocks = model.config, _rotary(model), []
+    config, rotary, blocks = model.config, _rotary(model.rotary_emb, model.dtype), []
     for layer in model.layers:
         attention = layer.attention
         block_attention = Attention(
@@ -115,56 +119,80 @@ def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
             key_value_heads=config.num_attention_heads,
             scale=attention.scaling,
             is_by_head=True,
+            rotary=rotary,
         )
         mlp = _mlp(make, layer.mlp.dense_h_to_4h, layer.mlp.dense_4h_to_h, config.hidden_act)
         norms = (layer.input_layernorm, layer.post_attention_layernorm)
         blocks.append(Block(block_attention, mlp, *norms, is_parallel=layer.use_parallel_residual))
-    return Parts(model.embed_in, blocks, model.final_layer_norm, rotary=rotary)
+    return Parts(model.embed_in, blocks, model.final_layer_norm)
 
 
 def _llama(model: Any, make: MakeProduct) -> Parts:
-    """Read Llama and its relatives, which differ in norms, windows, biases and grouped heads."""
-    config, rotary, blocks = model.config, _rotary(model), []
-    for layer in model.layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        width = attention.head_dim
-        # Mistral has one window for all layers, Qwen one for some.
-        of_all = config.sliding_window if config.model_type == "mistral" else None
-        block_attention = _attention(
-            make,
-            attention,
-            attention.o_proj,
+    """Read Llama and its relatives.
+
+    They differ in norms, windows, biases, grouped heads, rotary embeddings, caps, sinks and experts.
+    """
+    config, embedding, blocks = model.config, model.rotary_emb, []
+    # Gemma 3 and OLMo-3 have an embedding for each type of layer.
+    types = config.layer_types if isinstance(embedding.rope_type, dict) else [None] * len(model.layers)
+    rotaries = {layer_type: _rotary(embedding, model.dtype, layer_type) for layer_type in set(types)}
+    # These have one window for all layers, Gemma, Qwen and others for some.
+    of_all = config.sliding_window if config.model_type in ("mistral", "mixtral", "phi3") else None
+    for layer, layer_type in zip(model.layers, types, strict=True):
+        attention, sinks = layer.self_attn, getattr(layer.self_attn, "sinks", None)
+        if hasattr(attention, "qkv_proj"):
+            qkv = _linear(make, attention.qkv_proj)
+        else:
+            qkv = _join(make, attention.q_proj, attention.k_proj, attention.v_proj)
+        block_attention = Attention(
+            qkv,
+            _linear(make, attention.o_proj),
             heads=config.num_attention_heads,
             key_value_heads=config.num_key_value_heads,
             scale=attention.scaling,
-            query_norm=_head_norm(getattr(attention, "q_norm", None), width),
-            key_norm=_head_norm(getattr(attention, "k_norm", None), width),
-            clip=config.clip_qkv if config.model_type == "olmo" else None,
+            query_norm=_head_norm(getattr(attention, "q_norm", None), attention.head_dim),
+            key_norm=_head_norm(getattr(attention, "k_norm", None), attention.head_dim),
+            clip=getattr(config, "clip_qkv", None),
+            # Some layers of SmolLM3 have no positions.
+            rotary=rotaries[layer_type] if getattr(attention, "use_rope", True) else None,
             window=getattr(attention, "sliding_window", of_all),
+            cap=config.attn_logit_softcapping if config.model_type == "gemma2" else None,
+            sinks=None if sinks is None else sinks.detach().float().view(config.num_key_value_heads, -1),
         )
-        gate = _linear(make, mlp.gate_proj, activation=config.hidden_act)
-        block_mlp = Mlp(_linear(make, mlp.up_proj), _linear(make, mlp.down_proj), gate=gate)
-        after = _norm(layer.post_attention_layernorm)
-        if hasattr(layer, "post_feedforward_layernorm"):
-            last = _norm(layer.post_feedforward_layernorm)
-            blocks.append(Block(block_attention, block_mlp, attention_post_norm=after, mlp_post_norm=last))
-        else:
-            blocks.append(Block(block_attention, block_mlp, _norm(layer.input_layernorm), after))
-    return Parts(model.embed_tokens, blocks, _norm(model.norm), rotary=rotary)
+        mlp, after = _gated(make, layer.mlp, config), _norm(layer.post_attention_layernorm)
+        if not hasattr(layer, "post_feedforward_layernorm"):
+            blocks.append(Block(block_attention, mlp, _norm(layer.input_layernorm), after))
+            continue
+        # Gemma norms before and after attention and MLP, OLMo-2 after them.
+        first, second = (getattr(layer, name, None) for name in ("input_layernorm", "pre_feedforward_layernorm"))
+        last = _norm(layer.post_feedforward_layernorm)
+        blocks.append(Block(block_attention, mlp, _norm(first), _norm(second), after, last))
+    return Parts(model.embed_tokens, blocks, _norm(model.norm))
 
 
 _READERS: dict[str, Callable[[Any, MakeProduct], Parts]] = {
+    "gemma": _llama,
+    "gemma2": _llama,
+    "gemma3": lambda model, make: _llama(model.language_model, make),
+    "gemma3_text": _llama,
     "gpt2": _gpt2,
     "gpt_neo": _gpt_neo,
     "gpt_neox": _gpt_neox,
+    "gpt_oss": _llama,
     "gptj": _gpt_j,
     "llama": _llama,
     "mistral": _llama,
+    "mixtral": _llama,
     "olmo": _llama,
     "olmo2": _llama,
+    "olmo3": _llama,
+    "olmoe": _llama,
     "opt": _opt,
+    "phi3": _llama,
     "qwen2": _llama,
     "qwen3": _llama,
+    "qwen3_moe": _llama,
+    "smollm3": _llama,
 }
 
 
@@ -176,6 +204,25 @@ def _attention(make: MakeProduct, attention: Any, output: nn.Linear, *, heads: i
 
 def _mlp(make: MakeProduct, up: Any, down: Any, activation: str) -> Mlp:
     return Mlp(_linear(make, up, activation), _linear(make, down))
+
+
+def _gated(make: MakeProduct, mlp: Any, config: Any) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """Return an MLP with a gate, or a mixture of experts, whose own code groups tokens by expert."""
+    if hasattr(mlp, "experts"):
+
+        def mixture(states: Tensor, residual: Tensor | None) -> Tensor:
+            result = mlp(states.reshape(1, -1, states.shape[-1]))
+            mixed: Tensor = (result[0] if isinstance(result, tuple) else result).view_as(states)
+            return mixed if residual is None else residual + mixed
+
+        return mixture
+    if hasattr(mlp, "gate_up_proj"):
+        # Phi-3 has no biases.
+        gate, up = ((weight, None) for weight in mlp.gate_up_proj.weight.chunk(2))
+    else:
+        gate, up = ((linear.weight, linear.bias) for linear in (mlp.gate_proj, mlp.up_proj))
+    activation = getattr(config, "hidden_act", None) or config.hidden_activation
+    return Mlp(make(*up), _linear(make, mlp.down_proj), gate=make(*gate, activation=activation))
 
 
 def _linear(make: MakeProduct, linear: Any, activation: str = "") -> Product:
@@ -197,34 +244,39 @@ def _join(make: MakeProduct, *linears: nn.Linear) -> Product:
     return make(weight, torch.cat(biases) if biases else None)
 
 
-def _norm(norm: Any) -> Function:
-    """Return a norm of the model in a faster form if there is one."""
+def _norm(norm: Any) -> Function | None:
+    """Return a norm of the model in a faster form if there is one, None for None."""
     if hasattr(norm, "variance_epsilon"):
         return partial(rms_norm, weight=norm.weight, epsilon=norm.variance_epsilon)
-    function: Function = norm
+    if type(norm).__name__.startswith("Gemma"):
+        return partial(rms_norm, weight=1 + norm.weight.detach().float(), epsilon=norm.eps)
+    function: Function | None = norm
     return function
 
 
 def _head_norm(norm: Any, head_width: int) -> Function | None:
     """Return a norm of heads [..., heads, width], whether the model norms each head or all of them together."""
-    if norm is None:
-        return None
     function = _norm(norm)
-    if len(norm.weight) == head_width:
+    if function is None or len(norm.weight) == head_width:
         return function
     return lambda heads: function(heads.flatten(-2)).view_as(heads)
 
 
-def _rotary(model: Any) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return the angles of a rotary embedding that pairs each column with the one half of the columns away."""
-    embedding, dtype = model.rotary_emb, model.dtype
-    if embedding.rope_type not in _STATIC_ROPE:
-        raise ValueError(f"its rotary embedding is of the kind {embedding.rope_type!r}")
+def _rotary(embedding: Any, dtype: torch.dtype, layer_type: str | None = None) -> Rotary:
+    """Return the angles of a rotary embedding that pairs each column with the one half of the columns away.
 
-    def angles(positions: Tensor) -> tuple[Tensor, Tensor]:
+    layer_type: one that has angles of its own.
+    """
+    kind = embedding.rope_type if layer_type is None else embedding.rope_type[layer_type]
+    if kind not in _STATIC_ROPE:
+        raise ValueError(f"its rotary embedding is of the kind {kind!r}")
+    of_type = {} if layer_type is None else {"layer_type": layer_type}
+
+    def angles(positions: Tensor) -> Angles:
         like = torch.empty(0, dtype=dtype, device=positions.device)
-        cosines, sines = (part[0] for part in embedding(like, positions.unsqueeze(0)))
-        first, second = sines.chunk(2, dim=-1)
-        return cosines, torch.cat([-first, second], dim=-1)
+        cosines, sines = (part[0] for part in embedding(like, positions.unsqueeze(0), **of_type))
+        if embedding.config.model_type != "gpt_oss":  # which returns each angle once
+            cosines, sines = (part.chunk(2, dim=-1)[0] for part in (cosines, sines))
+        return torch.cat([cosines, cosines], dim=-1), torch.cat([-sines, sines], dim=-1)
 
     return angles

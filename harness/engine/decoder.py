@@ -13,12 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from harness.engine.branches import Placement
-from harness.engine.kernels import Product, attend, attention_dtype, merge_parts, rotate
+from harness.engine.kernels import Product, add_sinks, attend, attention_dtype, merge_parts, rotate
 from harness.engine.pieces import Piece, move_to
 
 Function = Callable[[Tensor], Tensor]
-Angles = tuple[Tensor, Tensor] | None
-"""Cosines and signed sines of positions for `rotate`, [positions, columns] each; None without rotary embedding."""
+Angles = tuple[Tensor, Tensor]
+"""Cosines and signed sines of positions for `rotate`, [positions, columns] each."""
+Rotary = Callable[[Tensor], Angles]
+"""The angles of positions [positions]."""
+_SCORE_BYTES = 64 << 20
+"""Size of the products of queries and keys that exist at once where no fused kernel applies."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,11 @@ class Attention:
     is_by_head: query, key and value of one head stand side by side.
     query_norm, key_norm: of [..., heads, head width], before their rotation.
     clip: the largest absolute value of query, key and value.
+    rotary: the rotary embedding of queries and keys, None for none. Blocks may share one.
+    is_interleaved: neighbouring columns rotate together.
     window: the number of positions that a position sees, None for all.
+    cap: scores are limited to this absolute value by tanh (Gemma 2).
+    sinks: a score per head, [key/value heads, query heads of each], that only enlarges the denominator of the softmax.
     """
 
     qkv: Product
@@ -45,30 +53,68 @@ class Attention:
     query_norm: Function | None = None
     key_norm: Function | None = None
     clip: float | None = None
+    rotary: Rotary | None = None
+    is_interleaved: bool = False
     window: int | None = None
+    cap: float | None = None
+    sinks: Tensor | None = None
 
-    def heads_of(self, states: Tensor, angles: Angles, *, is_interleaved: bool) -> tuple[Tensor, Tensor]:
+    def heads_of(self, states: Tensor, angles: Angles | None) -> tuple[Tensor, Tensor]:
         """Return query [..., heads, head width] and what is stored, [..., 2, key/value heads, head width].
 
         states: normalised, [..., width]. The second result is keys and values.
         """
         heads = self.qkv(states)
-        if self.clip is not None:
-            heads = heads.clamp(-self.clip, self.clip)
         if self.is_by_head:
             heads = torch.unflatten(heads, -1, (self.heads, 3, -1)).transpose(-3, -2).flatten(-3, -2)
         else:
             heads = torch.unflatten(heads, -1, (self.heads + 2 * self.key_value_heads, -1))
+        parts = [self.heads, self.key_value_heads, self.key_value_heads]
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key, value = torch.split(heads, parts, dim=-2)
+            heads = torch.cat([self.query_norm(query), self.key_norm(key), value], dim=-2)
+        if self.clip is not None:
+            heads = heads.clamp(-self.clip, self.clip)
         if angles is None:
             query, stored = torch.split(heads, [self.heads, 2 * self.key_value_heads], dim=-2)
             return query, torch.unflatten(stored, -2, (2, -1))
         rotated, value = torch.split(heads, [self.heads + self.key_value_heads, self.key_value_heads], dim=-2)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = torch.split(rotated, [self.heads, self.key_value_heads], dim=-2)
-            rotated = torch.cat([self.query_norm(query), self.key_norm(key)], dim=-2)
-        rotated = rotate(rotated, *angles, is_interleaved=is_interleaved)
-        query, key = torch.split(rotated, [self.heads, self.key_value_heads], dim=-2)
+        rotated = rotate(rotated, *angles, is_interleaved=self.is_interleaved)
+        query, key = torch.split(rotated, parts[:2], dim=-2)
         return query, torch.stack([key, value], dim=-3)
+
+    def attend_causally(self, query: Tensor, pair: Tensor) -> Tensor:
+        """Return the attention of whole sequences, [rows, length, heads, head width], in the shape of the query.
+
+        pair: keys and values, [2, rows, key/value heads, length, head width].
+        """
+        length, window = query.shape[1], self.window
+        key, value = pair
+        mask = None if window is None or length <= window else _window_mask(window, length, query.device)
+        if self.cap is None and self.sinks is None:
+            return F.scaled_dot_product_attention(
+                query.transpose(1, 2),
+                key,
+                value,
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=self.scale,
+                enable_gqa=self.heads > self.key_value_heads,
+            ).transpose(1, 2)
+        mask = _window_mask(length, length, query.device) if mask is None else mask
+        # [rows, key/value heads, query heads of each, length, head width]
+        query = torch.unflatten(query, 2, (self.key_value_heads, -1)).permute(0, 2, 3, 1, 4)
+        rows = max(1, _SCORE_BYTES // (4 * self.heads * length * length))
+        parts = zip(*(torch.split(part, rows) for part in (query, key.unsqueeze(2), value.unsqueeze(2))), strict=True)
+        mixed = torch.cat([self.attend(queries, keys, values, mask)[0] for queries, keys, values in parts])
+        return mixed.permute(0, 3, 1, 2, 4).flatten(2, 3)
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the results of `attend` with the cap and the sinks, for queries by their key/value heads."""
+        mixed, total = attend(query, keys, values, self.scale, cap=self.cap, mask=mask)
+        if self.sinks is None:
+            return mixed, total
+        return add_sinks(mixed, total, self.sinks if mask is None else self.sinks.unsqueeze(-1))
 
 
 @dataclass(frozen=True)
@@ -89,13 +135,14 @@ class Mlp:
 class Block:
     """One transformer block.
 
+    mlp: from normalised states [..., width] and a residual in the same shape, or None, to their sum.
     attention_norm, mlp_norm: of the inputs of attention and MLP, None if they take the states as they are.
     attention_post_norm, mlp_post_norm: of their results, None if these are added as they are.
     is_parallel: the MLP reads the block's input.
     """
 
     attention: Attention
-    mlp: Mlp
+    mlp: Callable[[Tensor, Tensor | None], Tensor]
     attention_norm: Function | None = None
     mlp_norm: Function | None = None
     attention_post_norm: Function | None = None
@@ -123,16 +170,12 @@ class Parts:
     embed: from token ids [...] to embeddings [..., width].
     norm: of the last states.
     position_embeddings: [positions, width], None if there are none.
-    rotary: from positions [positions] to cosines and signed sines, None without rotary embedding.
-    is_interleaved: neighbouring columns rotate together.
     """
 
     embed: Function
     blocks: Sequence[Block]
     norm: Function | None
     position_embeddings: Tensor | None = None
-    rotary: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
-    is_interleaved: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,6 +276,8 @@ class Decoder:
         self.parts = parts
         self.pieces = tuple(pieces)
         self.device = self.pieces[0].device
+        rotaries = dict.fromkeys(block.attention.rotary for block in parts.blocks)
+        self._rotaries = [rotary for rotary in rotaries if rotary is not None]
         self._stored = attention_dtype(self.device, dtype)
 
     def begin(
@@ -265,21 +310,9 @@ class Decoder:
         for piece in self.pieces:
             states, angles = move_to((states, angles), piece.device)
             for block in self.parts.blocks[piece.numbers]:
-                attention = block.attention
                 query, pair = self._heads_of(block, states, angles)
-                key, value = pair = pair.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
-                mask = _window_mask(attention.window, length, piece.device)
-                is_grouped = attention.heads > attention.key_value_heads
-                mixed = F.scaled_dot_product_attention(
-                    query.transpose(1, 2),
-                    key,
-                    value,
-                    attn_mask=mask,
-                    is_causal=mask is None,
-                    scale=attention.scale,
-                    enable_gqa=is_grouped,
-                )
-                states = block.finish(states, mixed.transpose(1, 2))
+                pair = pair.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
+                states = block.finish(states, block.attention.attend_causally(query, pair))
                 if stored is not None:
                     stored.append(pair.to(self._stored, memory_format=torch.contiguous_format, copy=True))
         return self._normalize(states)
@@ -309,27 +342,30 @@ class Decoder:
                 query = torch.unflatten(query.to(self._stored), 1, (attention.key_value_heads, -1))
                 first = 0 if attention.window is None else max(0, positions - attention.window)
                 keys, values = of_block[..., max(0, first - shared) :, :]
-                mixed, total = attend(query, keys, values, attention.scale)
+                mixed, total = attention.attend(query, keys, values)
                 if prefix is not None and slots is not None and first < shared:
-                    before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention.scale)
+                    before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention)
                     mixed = merge_parts(before, (mixed, total))
                 states = block.finish(states, mixed.flatten(1, 2))
         return self._normalize(states)
 
-    def _place(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Angles]:
+    def _place(self, states: Tensor, first: int, length: int) -> tuple[Tensor, dict[Rotary, Angles]]:
         """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the angles."""
-        parts = self.parts
-        if parts.position_embeddings is not None:
-            states = states + parts.position_embeddings[first : first + length]
-        if parts.rotary is None:
-            return states, None
-        cosines, sines = parts.rotary(torch.arange(first, first + length, device=self.device))
-        # One dimension more, for the heads.
-        return states, (cosines.unsqueeze(-2), sines.unsqueeze(-2))
+        embeddings = self.parts.position_embeddings
+        if embeddings is not None:
+            states = states + embeddings[first : first + length]
+        positions = torch.arange(first, first + length, device=self.device)
+        angles = {}
+        for rotary in self._rotaries:
+            cosines, sines = rotary(positions)
+            # One dimension more, for the heads.
+            angles[rotary] = cosines.unsqueeze(-2), sines.unsqueeze(-2)
+        return states, angles
 
-    def _heads_of(self, block: Block, states: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
+    def _heads_of(self, block: Block, states: Tensor, angles: dict[Rotary, Angles]) -> tuple[Tensor, Tensor]:
+        attention = block.attention
         normed = states if block.attention_norm is None else block.attention_norm(states)
-        return block.attention.heads_of(normed, angles, is_interleaved=self.parts.is_interleaved)
+        return attention.heads_of(normed, None if attention.rotary is None else angles[attention.rotary])
 
     def _normalize(self, states: Tensor) -> Tensor:
         """Return the states of the last block on the first device, after the last norm."""
@@ -337,15 +373,13 @@ class Decoder:
         return states if self.parts.norm is None else self.parts.norm(states)
 
 
-def _window_mask(window: int | None, length: int, device: torch.device) -> Tensor | None:
-    """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
-    if window is None or length <= window:
-        return None
+def _window_mask(window: int, length: int, device: torch.device) -> Tensor:
+    """Return True where position [length, 1] sees position [1, length]."""
     distance = torch.arange(length, device=device)[:, None] - torch.arange(length, device=device)
     return (distance >= 0) & (distance < window)
 
 
-def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:
+def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, attention: Attention) -> tuple[Tensor, Tensor]:
     """Return attention of the rows over their prefixes, in the shape of the query, and its normalisers without width.
 
     query: [rows, key/value heads, query heads of each, head width].
@@ -356,5 +390,6 @@ def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) ->
     table = (
         query[slots.rows].transpose(1, 2).flatten(2, 3)
     )  # [prefixes, key/value heads, max_branches * each, head width]
-    mixed, total = (torch.unflatten(part, 2, (-1, queries)) for part in attend(table, keys, values, scale))
+    parts = attend(table, keys, values, attention.scale, cap=attention.cap)
+    mixed, total = (torch.unflatten(part, 2, (-1, queries)) for part in parts)
     return mixed[slots.owner, :, slots.place], total[slots.owner, :, slots.place]

@@ -112,12 +112,12 @@ def rotate(heads: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: boo
 def rms_norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Return states [..., width] divided by their root mean square, times weight [width] (Zhang and Sennrich, 2019)."""
     if states.device.type != "cpu":
-        return F.rms_norm(states, weight.shape, weight, epsilon)
+        return F.rms_norm(states.to(weight.dtype), weight.shape, weight, epsilon).to(states.dtype)
     # torch has no fused kernel for a CPU.
     norm = torch.linalg.vector_norm(states, dim=-1, keepdim=True, dtype=torch.float32)
     factor = (norm.square() / weight.shape[-1] + epsilon).rsqrt()
-    normed: Tensor = (states * factor).to(states.dtype)
-    return normed * weight
+    normed: Tensor = (states * factor).to(weight.dtype) * weight
+    return normed.to(states.dtype)
 
 
 def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
@@ -125,24 +125,33 @@ def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if device.type == "cpu" else dtype
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def attend(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, *, cap: float | None = None, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
 
-    query: [batch, heads, queries, width].
-    keys, values: [batch, heads, positions, width]. Every query sees every position.
+    query: [batch, heads, queries, width]. With a mask there may be further dimensions.
+    keys, values: [batch, heads, positions, width].
+    cap: scores are limited to this absolute value by tanh.
+    mask: [queries, positions], True where a query sees a position. Without one, every query sees every position.
     Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32. Products of
     queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
     """
+    is_plain = cap is None and mask is None
     kernels = torch.ops.aten
     # One query for each set of keys is faster without the fused kernel of the CPU, which works on blocks of queries.
-    if query.device.type == "cpu" and query.shape[2] >= 8 and _has_fused_attention():
+    if is_plain and query.device.type == "cpu" and query.shape[2] >= 8 and _has_fused_attention():
         result = kernels._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
         return result[0], result[1]
-    if query.device.type == "cuda" and _flash_runs_on(query):
+    if is_plain and query.device.type == "cuda" and _flash_runs_on(query):
         result = kernels._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
         return result[0], result[1]
     # [batch, heads, queries, positions]
     scores = torch.matmul(query.float() if scale == 1 else query.float() * scale, keys.float().transpose(-1, -2))
+    if cap is not None:
+        scores = soft_cap(scores, cap)
+    if mask is not None:
+        scores.masked_fill_(~mask, -torch.inf)
     highest = scores.amax(dim=-1, keepdim=True)
     weights = (scores - highest).exp_()
     mass = weights.sum(dim=-1, keepdim=True)
@@ -156,6 +165,17 @@ def merge_parts(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> 
     """
     share = torch.sigmoid(second[1] - first[1]).unsqueeze(-1)
     return torch.lerp(first[0], second[0], share.to(first[0].dtype))
+
+
+def add_sinks(mixed: Tensor, total: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
+    """Return results of `attend` after one more position without a value was seen, whose scores are `sinks`."""
+    share = torch.sigmoid(total - sinks).unsqueeze(-1)
+    return mixed * share.to(mixed.dtype), torch.logaddexp(total, sinks)
+
+
+def soft_cap(scores: Tensor, cap: float) -> Tensor:
+    """Return scores that tanh limits to the absolute value `cap`."""
+    return torch.tanh(scores / cap) * cap
 
 
 def _is_packable(weight: Tensor) -> bool:

@@ -22,7 +22,7 @@ from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
 from harness.engine.decoder import Decoder
-from harness.engine.kernels import HeadProduct
+from harness.engine.kernels import HeadProduct, soft_cap
 from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
 from harness.engine.pieces import Piece
 
@@ -47,9 +47,9 @@ def forward_pass(call: Callable[..., Result], rows: Tensor, *rest: Any, **inputs
 class ModelRunner:
     """A causal language model, split into a backbone that runs on every position and a head that runs on a few.
 
-    If the output embedding applied to the backbone gives the model's logits, states are hidden states. Otherwise (soft
-    caps, logit scales) states are the logits of the last positions. The constructor tests which of the two holds, and
-    whether the engine's own decoder can replace the model's code.
+    If the output embedding applied to the backbone gives the model's logits, after the soft cap that the configuration
+    names, states are hidden states. Otherwise (logit scales) states are the logits of the last positions. The
+    constructor tests which of the two holds, and whether the engine's own decoder can replace the model's code.
 
     Decoding is compared with passes of the model's code without a cache, at the lengths that are decoded: rotary
     embeddings, windows and chunks change at some length. The first of these that agrees is used: the engine's own
@@ -82,6 +82,8 @@ class ModelRunner:
         self.head: nn.Module | None = None
         self.decoder: Decoder | None = None
         self.head_product: HeadProduct | None = None
+        config = model.config.get_text_config(decoder=True)
+        self._logit_cap: float | None = getattr(config, "final_logit_softcapping", None)
         # Half of the memory stays for keys and values. What is free now would differ between executions.
         bytes_ = sum(parameter.nbytes for parameter in model.parameters())
         self._is_packed = self.device.type == "cpu" and 4 * bytes_ <= total_bytes()
@@ -255,8 +257,12 @@ class ModelRunner:
     def logits(self, states: Tensor) -> Tensor:
         """Return next-token logits of states [..., width], float32 [..., vocabulary]."""
         if self.head is not None:
-            states = forward_pass(self.head_product or self.head, states)
+            states = self.cap_logits(forward_pass(self.head_product or self.head, states))
         return states[..., : self.vocabulary].float()
+
+    def cap_logits(self, logits: Tensor) -> Tensor:
+        """Return logits from the results of the head."""
+        return logits if self._logit_cap is None else soft_cap(logits, self._logit_cap)
 
     def logit_blocks(self, states: Tensor, *, multiple: int = 1) -> Iterator[Logits]:
         """Yield next-token logits of states [rows, width], some rows at a time.
@@ -332,7 +338,7 @@ class ModelRunner:
             return "its cache cannot hold several suffixes of a prefix"
 
     def _is_head_last(self, tokens: Tensor) -> bool:
-        """Return True if the head maps the backbone's states to the model's logits, without a cap or scale around it.
+        """Return True if the head and the cap map the backbone's states to the model's logits, without another step.
 
         The head's input and output within the model are compared, because in 16 bits a cap is as small as rounding.
         """
@@ -344,7 +350,10 @@ class ModelRunner:
             states = self.states(tokens, keep=tokens.shape[1])
         finally:
             hook.remove()
-        return len(seen) == 1 and torch.equal(seen[0][1], logits) and agree(states, seen[0][0], self.dtype)
+        if len(seen) != 1:
+            return False
+        head_input, head_output = seen[0]
+        return torch.equal(self.cap_logits(head_output), logits) and agree(states, head_input, self.dtype)
 
     def _try_decoder(self, tokens: Tensor, expected: Tensor) -> bool:
         """Use the engine's own decoder if there is one and it gives the model's logits [3, 3, vocabulary].

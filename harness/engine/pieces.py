@@ -93,9 +93,11 @@ def balance(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
 
 
 def move_to(value: Any, device: torch.device) -> Any:
-    """Return a value with its tensors on `device`, also those in tuples. Other values stay as they are."""
+    """Return a value with its tensors on `device`, also those in tuples and dicts. Other values stay as they are."""
     if isinstance(value, Tensor):
         return value.to(device)
+    if isinstance(value, dict):
+        return {name: move_to(part, device) for name, part in value.items()}
     return tuple(move_to(part, device) for part in value) if isinstance(value, tuple) else value
 
 

@@ -178,15 +178,20 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     inputs = torch.cat([before.expand(len(tokens), -1, -1), embedded], dim=1)
     targets = tokens[:, -length:].flatten()
     backbone, head = target.runner.backbone, target.runner.head
+
+    def logits_of(states: Tensor) -> Tensor:
+        """Return the logits of states, as `ModelRunner.logits` does, by modules that have a gradient."""
+        return target.runner.cap_logits(head(states)) if head is not None else states
+
     if backbone is None or head is None:
         logits = target.model(inputs_embeds=inputs, use_cache=False, logits_to_keep=length).logits
-        losses = _cross_entropy(nn.Identity(), logits.flatten(0, 1), targets, target.vocabulary)
+        losses = _cross_entropy(logits_of, logits.flatten(0, 1), targets, target.vocabulary)
     else:
         states = backbone(inputs_embeds=inputs, use_cache=False).last_hidden_state[:, -length:].flatten(0, 1)
         # Logits exist for one part at a time and are recomputed for the gradient (Chen et al. 2016).
         losses = torch.cat(
             [
-                checkpoint(_cross_entropy, head, part, wanted_part, target.vocabulary, use_reentrant=False)
+                checkpoint(_cross_entropy, logits_of, part, wanted_part, target.vocabulary, use_reentrant=False)
                 for part, wanted_part in zip(
                     torch.split(states, _HEAD_ROWS), torch.split(targets, _HEAD_ROWS), strict=True
                 )
@@ -195,6 +200,6 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     return losses.view(len(tokens), length)
 
 
-def _cross_entropy(head: nn.Module, states: Tensor, targets: Tensor, vocabulary: int) -> Tensor:
+def _cross_entropy(head: Callable[[Tensor], Tensor], states: Tensor, targets: Tensor, vocabulary: int) -> Tensor:
     """Return the losses of the tokens wanted [n] after states [n, width], float32 [n]."""
     return F.cross_entropy(head(states)[:, :vocabulary].float(), targets, reduction="none")

@@ -148,7 +148,9 @@ ZOO: dict[str, Entry] = {
     "qwen3": Entry("qwen3", {"head_dim": 8}),
     "olmo2": Entry("olmo2"),
     "opt": Entry("opt", {"ffn_dim": 48, "word_embed_proj_dim": 32, "init_std": 0.3}),
-    # Architectures that decode with their own code.
+    "olmo3, a window": Entry("olmo3", {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}),
+    "phi3": Entry("phi3"),
+    "gemma": Entry("gemma", {"head_dim": 8}),
     "gemma2, windows and a cap": Entry("gemma2", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8}),
     "gemma3 text": Entry("gemma3_text", {"head_dim": 8, "sliding_window": 16}, is_fast=True),
     "gemma3, nested": Entry(
@@ -164,21 +166,24 @@ ZOO: dict[str, Entry] = {
         },
         is_fast=True,
     ),
-    "bloom, ALiBi": Entry("bloom", {"n_layer": 2, "n_head": 4}, is_fast=True),
-    "mpt, ALiBi": Entry("mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128}),
-    "falcon, ALiBi": Entry("falcon", {"alibi": True, "new_decoder_architecture": False}),
-    "phi": Entry("phi"),
     "mixtral": Entry("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2}, is_fast=True),
+    "olmoe": Entry("olmoe", {"num_experts": 4, "num_experts_per_tok": 2}),
     "qwen3 moe": Entry("qwen3_moe", {**_MOE, "num_experts": 4, "head_dim": 8}),
     "gpt-oss, sinks": Entry(
         "gpt_oss", {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 16}
     ),
+    "smollm3": Entry("smollm3", {"no_rope_layer_interval": 2}),
+    # Architectures that decode with their own code.
+    "cohere2, a window and a scale": Entry("cohere2", {"sliding_window": 16}),
+    "bloom, ALiBi": Entry("bloom", {"n_layer": 2, "n_head": 4}, is_fast=True),
+    "mpt, ALiBi": Entry("mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128}),
+    "falcon, ALiBi": Entry("falcon", {"alibi": True, "new_decoder_architecture": False}),
+    "phi": Entry("phi"),
     "llama4, chunks": Entry(
         "llama4_text",
         {"attention_chunk_size": 32, "num_local_experts": 2, "intermediate_size_mlp": 48, "head_dim": 8},
         is_fast=True,
     ),
-    "smollm3": Entry("smollm3", {"no_rope_layer_interval": 2}),
     "bart": Entry("bart", {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48}),
     # Angles that depend on the length of the sequence.
     "phi3, longrope": Entry(

@@ -101,7 +101,7 @@ def test_an_unlikely_suffix_is_not_followed_to_its_end(device):
 @pytest.mark.parametrize("prefix_length", [1, 9])
 @pytest.mark.parametrize("suffix_length", [3, 30])
 def test_short_prefixes_and_models_in_one_piece_have_the_same_bound(folders, monkeypatch, prefix_length, suffix_length):
-    target = load_target(folders["gemma2"], device="cpu", threads=1)
+    target = load_target(folders["cohere2"], device="cpu", threads=1)
     assert target.runner.head is None
     target.runner.logit_bytes = 4 * target.vocabulary * 7
     rows = np.random.default_rng(2).integers(0, target.vocabulary, (5, prefix_length + suffix_length))
@@ -180,7 +180,7 @@ def plain_targets(tmp_path_factory):
     """Tiny random models: one that the engine decodes itself, and one with the model's own code and windows."""
     shapes = configurations(61, width=32, heads=4, window=8, spread=0.3)
     folder = tmp_path_factory.mktemp("plain")
-    return [load_on(torch.device("cpu"), save_model(shapes[name], folder / name, 3)) for name in ("llama", "gemma2")]
+    return [load_on(torch.device("cpu"), save_model(shapes[name], folder / name, 3)) for name in ("llama", "cohere2")]
 
 
 @settings(max_examples=25, deadline=None)

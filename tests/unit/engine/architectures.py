@@ -47,27 +47,51 @@ _OPT: dict[str, Any] = {
 _ROPE = {"rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 32}
 _LLAMA3_ROPE = {**_ROPE, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
+_YARN = {**_ROPE, "rope_type": "yarn"}
+_LONG_ROPE = {**_ROPE, "rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+_GEMMA = {**_GROUPED, "head_dim": 16, "query_pre_attn_scalar": 8, "sliding_window": WINDOW}
+_LAYERS = {"layer_types": ["sliding_attention", "full_attention"]}
+_MOE = {**_GROUPED, "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "pad_token_id": 0}
+_LOCAL_MOE = {**_GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}
+
 _new = AutoConfig.for_model
 
+# The first one is in the fast tests.
 KNOWN: dict[str, Any] = {
+    "gemma3": _new("gemma3_text", **_GEMMA, **_LAYERS),
+    "gemma": _new("gemma", **_GROUPED, head_dim=16),
+    "gemma2": _new("gemma2", **_GEMMA, **_LAYERS, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
     "gpt2": _new("gpt2", **_GPT),
     "gpt2, scaled by layer": _new("gpt2", **_GPT, scale_attn_by_inverse_layer_idx=True),
     "gpt_neo": _new("gpt_neo", **_NEO),
     "gpt_neo, relu": _new("gpt_neo", **_NEO, activation_function="relu"),
     "gpt_neox": _new("gpt_neox", **_PLAIN, rotary_pct=0.5),
     "gpt_neox, not parallel": _new("gpt_neox", **_PLAIN, use_parallel_residual=False),
+    "gpt_oss": _new("gpt_oss", **_LOCAL_MOE, **_LAYERS, head_dim=16, sliding_window=WINDOW, rope_parameters=_YARN),
     "gptj": _new("gptj", **_GPT, rotary_dim=4),
     "llama": _new("llama", **_GROUPED),
     "llama 3": _new("llama", **_GROUPED, attention_bias=True, mlp_bias=True, rope_parameters=_LLAMA3_ROPE),
     "mistral": _new("mistral", **_GROUPED, sliding_window=WINDOW),
+    "mixtral": _new("mixtral", **_LOCAL_MOE, sliding_window=WINDOW),
     "olmo": _new("olmo", **_GROUPED, clip_qkv=1.0),
     "olmo2": _new("olmo2", **_GROUPED),
+    "olmo3": _new("olmo3", **_GROUPED, **_LAYERS, sliding_window=WINDOW),
+    "olmoe": _new("olmoe", **_MOE, clip_qkv=1.0),
     "opt": _new("opt", **_OPT),
+    "phi3": _new("phi3", **_GROUPED, sliding_window=WINDOW),
+    "phi3, longrope": _new(
+        "phi3", **{**_GROUPED, "pad_token_id": 0}, rope_parameters=_LONG_ROPE, original_max_position_embeddings=32
+    ),
     "qwen2": _new("qwen2", **_GROUPED),
     "qwen2, a window": _new("qwen2", **_GROUPED, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1),
     "qwen3": _new("qwen3", **_GROUPED, head_dim=16),
+    "qwen3_moe": _new("qwen3_moe", **_MOE, head_dim=16, mlp_only_layers=[0]),
+    "smollm3": _new("smollm3", **_GROUPED, no_rope_layer_interval=2),
 }
 UNKNOWN: dict[str, Any] = {
+    "gemma3": _new("gemma3_text", **_GEMMA, **_LAYERS),
+    "gemma": _new("gemma", **_GROUPED, head_dim=16),
+    "gemma2": _new("gemma2", **_GEMMA, **_LAYERS, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
     "another architecture": _new("phi", **_GROUPED),
     "an activation": _new("gpt_neo", **_NEO, activation_function="tanh"),
     "angles by length": _new("llama", **_GROUPED, rope_parameters={**_ROPE, "rope_type": "dynamic"}),

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.processors import TemplateProcessing
-from transformers import Gemma2Config, GPTNeoConfig, LlamaConfig
+from transformers import Cohere2Config, GPTNeoConfig, LlamaConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.engine import model_runner
@@ -80,13 +80,11 @@ def configurations(vocabulary: int, *, width: int, heads: int, window: int, spre
         # The engine's decoder does not know this activation.
         "plain": GPTNeoConfig(**neo, activation_function="tanh"),
         # Its logits are not a plain product with the output embedding, and half of its layers have a sliding window.
-        "gemma2": Gemma2Config(
+        "cohere2": Cohere2Config(
             **common,
             **shape,
-            head_dim=8,
             sliding_window=window,
-            query_pre_attn_scalar=8,
-            final_logit_softcapping=4.0,
+            logit_scale=0.5,
         ),
     }
 

@@ -58,15 +58,15 @@ def test_sixteen_bit_weights_are_scored_in_float32(device, folders, prefixes, dt
 
 def test_the_head_is_split_only_if_it_gives_the_models_logits(targets):
     assert targets["neo"].runner.head is not None and targets["plain"].runner.head is not None
-    assert targets["gemma2"].runner.head is None
-    assert targets["gemma2"].runner.positions_at_once(10**9) == 1
+    assert targets["cohere2"].runner.head is None
+    assert targets["cohere2"].runner.positions_at_once(10**9) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_head_is_split_in_16_bits_too(device, folders, dtype):
     runners = {name: load_target(folder, device=str(device), dtype=dtype).runner for name, folder in folders.items()}
     assert runners["neo"].head is not None and runners["plain"].head is not None
-    assert runners["neo"].decoder is not None and runners["gemma2"].head is None
+    assert runners["neo"].decoder is not None and runners["cohere2"].head is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_tokenizer_file_beside_the_weights_is_found(copied):
     assert target.tokenizer_file == copied / "tokenizer.json" and target.bos_token is None
 
 
-@pytest.mark.parametrize("name", ["neo", "llama", "plain", "gemma2"])
+@pytest.mark.parametrize("name", ["neo", "llama", "plain", "cohere2"])
 def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_path, prefixes, name):
     folder = with_first_token(folders[name], tmp_path / "model", "[B] $A [E]", direction="left", length=16, pad_id=7)
     target, plain = load_on(device, folder), load_on(device, folders[name])
@@ -115,7 +115,7 @@ def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_p
         target.sample(prefixes, length=52)
 
 
-@pytest.mark.parametrize("name", ["neo", "gemma2"])
+@pytest.mark.parametrize("name", ["neo", "cohere2"])
 def test_prefixes_that_begin_with_the_first_token_have_it_once(folders, tmp_path, prefixes, name):
     folder = with_first_token(folders[name], tmp_path / "model")
     target, plain = load_on("cpu", folder), load_on("cpu", folders[name])
@@ -153,7 +153,7 @@ def test_a_tokenizer_that_cannot_be_read_is_an_error(copied):
         load_target(copied, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["neo", "llama", "plain", "gemma2"])
+@pytest.mark.parametrize("name", ["neo", "llama", "plain", "cohere2"])
 def test_ids_beyond_the_vocabulary_get_no_probability(device, folders, prefixes, name):
     padded = load_target(folders[name], device=str(device), dtype="float32", threads=1, vocabulary=60)
     some = np.minimum(prefixes, 59)

@@ -27,7 +27,7 @@ from tests.unit.engine.reference import decode_greedily, examples_of_a_prompt
 
 _POLICY = Policy(top_k=10)
 _LENGTH = 4
-_GEMMA = CONFIGURATIONS["gemma2"]
+_COHERE = CONFIGURATIONS["cohere2"]
 
 
 @pytest.fixture(params=DEVICES)
@@ -60,7 +60,7 @@ def test_two_pieces_give_what_one_gives(device, tmp_path, prefixes, name):
     _require_equal(two, one, prefixes)
 
 
-@pytest.mark.parametrize("configuration", [*UNKNOWN.values(), _GEMMA], ids=[*UNKNOWN, "gemma2"])
+@pytest.mark.parametrize("configuration", [*UNKNOWN.values(), _COHERE], ids=[*UNKNOWN, "cohere2"])
 @pytest.mark.filterwarnings("ignore:the engine's own decoder")
 def test_models_with_their_own_code_can_be_split(device, tmp_path, prefixes, configuration):
     folder = _save(configuration, tmp_path)
