@@ -18,7 +18,7 @@ import typer
 
 from harness.cli.options import Json
 from harness.cli.output import align_columns, print_json, sanitize, say
-from harness.cli.resolving import name_hidden_directory, require_device
+from harness.cli.resolving import find_target, require_device
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
@@ -30,7 +30,7 @@ from harness.core.rounds import load_round
 from harness.core.run_request import DeviceOptions
 from harness.core.settings import default_round
 from harness.core.text import format_number
-from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
+from harness.engine.resolving import require_capacity, require_round_vocabulary
 from harness.runs.machine import ABSENT, hardware, versions
 from harness.sandbox.backends import BACKENDS, detect_backend
 from harness.sandbox.control_group import ADVICE
@@ -223,8 +223,7 @@ def measure_speed(
     require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)
     loaded = load_round(round_name or default_round())
-    name_hidden_directory(target)
-    model = resolve_target(target)
+    model = find_target(target)
     require_capacity(model, loaded)
     require_round_vocabulary(model, loaded)
     rows = load_prefixes(loaded)

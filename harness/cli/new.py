@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer import Argument, Option
 
+from harness.cli.conversion import find_gguf
 from harness.cli.options import Force, Json, Seed, budget_seconds, make_directory, usage_errors
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
-from harness.cli.resolving import name_hidden_directory, require_device
+from harness.cli.resolving import find_target, name_hidden_directory, require_device
 from harness.cli.typer_classes import CommandLine, Without
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import Options, option
@@ -97,7 +98,6 @@ def make_round(
     from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, hold_lock
-    from harness.engine.resolving import resolve_target
 
     sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
     if not val and not test:
@@ -116,10 +116,10 @@ def make_round(
         answers = None
     _require_free(corpus, out, answers, name, force=force)
     name_hidden_directory(target)
-    if target not in BUILT_IN_TARGETS and expand_home(target).is_dir():
+    if target not in BUILT_IN_TARGETS and (expand_home(target).is_dir() or find_gguf(target) is not None):
         # A relative path would be relative to the round's file.
         target = str(expand_home(target).resolve())
-    resolved = resolve_target(target) if extractable or tokenizer is None else None
+    resolved = find_target(target) if extractable or tokenizer is None else None
     source = Corpus(
         corpus, tokenizer or _tokenizer_of(resolved), reading.field, split, end_of_text, reading.keep_line_ends
     )

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import typer
 
+from harness.cli.conversion import find_gguf, resolve_gguf
 from harness.cli.options import checked_group
 from harness.cli.output import say
-from harness.cli.progress import ProgressBars
+from harness.cli.progress import reading_progress
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores
@@ -34,7 +35,6 @@ from harness.runs.planning import plan_attack
 from harness.supervisor.devices import visible_gpus
 from harness.sweeps.running import PlannedRun
 
-_SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 """Device files of GPUs: of NVIDIA, of AMD, and under WSL. A directory and a pattern each."""
@@ -236,7 +236,7 @@ def chosen_device(device: str) -> str:
 def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    local = _find_target(id_, revision)
+    local = find_target(id_, revision)
     require_capacity(local, round_)
     require_round_vocabulary(local, round_)
     return _record_of(local, device, compute)
@@ -264,10 +264,10 @@ def model_records(
     records = []
     for number, id_ in enumerate(names):
         if is_first_served and number == 0:
-            local = _find_target(id_, revision, needs_weights=False)
+            local = find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
-            records.append(_record_of(_find_target(id_, revision), device, compute))
+            records.append(_record_of(find_target(id_, revision), device, compute))
     return tuple(records)
 
 
@@ -278,13 +278,17 @@ def _record_of(local: ResolvedTarget, device: str, compute: DeviceOptions) -> Ta
 
 def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
     """Return the hash of the weights of each of the run's models as they are now; None where they are gone."""
-    return tuple(_current_hash(target) if target.path.is_dir() else None for target in spec.targets)
+    return tuple(map(_current_hash, spec.targets))
 
 
-def _current_hash(target: TargetRecord) -> str:
+def _current_hash(target: TargetRecord) -> str | None:
+    if not target.path.is_dir() and target.source_sha256 is not None and find_gguf(target.id) is not None:
+        find_target(target.id)  # the cache was emptied
+    if not target.path.is_dir():
+        return None
     if target.is_tokenizer_only:
-        return _find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
-    return _find_target(str(target.path), target.revision).weights_sha256
+        return find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
+    return find_target(str(target.path), target.revision).weights_sha256
 
 
 @cache
@@ -294,12 +298,15 @@ def name_hidden_directory(id_: str) -> None:
         say(f"{id_} is the built-in target, not the directory of this name. Write ./{id_} to name the directory.")
 
 
-def _find_target(id_: str, revision: str, *, needs_weights: bool = True) -> ResolvedTarget:
+def find_target(
+    id_: str, revision: str = "main", *, offline: bool | None = None, needs_weights: bool = True
+) -> ResolvedTarget:
+    """Return the target `id_` as it is on this machine: as `resolve_target` does, or from a GGUF file.
+
+    Raises HarnessError if it is not available.
+    """
     name_hidden_directory(id_)
-    with ProgressBars("bytes") as bars:
-
-        def on_progress(done: int, total: int) -> None:
-            if total >= _SHOW_PROGRESS_ABOVE_BYTES:
-                bars.update(f"reading {id_}", done, total)
-
-        return resolve_target(id_, revision, on_progress=on_progress, needs_weights=needs_weights)
+    if (file := find_gguf(id_)) is not None:
+        return resolve_gguf(id_, file, needs_weights=needs_weights)
+    with reading_progress(id_) as on_progress:
+        return resolve_target(id_, revision, offline=offline, on_progress=on_progress, needs_weights=needs_weights)

@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 DISTRIBUTION = "extraction-harness"
 EXTRAS = {
     "torch": ("torch", "transformers", "safetensors"),
+    "gguf": ("gguf",),
     "tune": ("optuna",),
     "ray": ("ray",),
     "mlflow": ("mlflow",),

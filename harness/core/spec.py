@@ -53,6 +53,7 @@ class TargetRecord(TargetConfig):
     """A target as it was resolved: hub id or directory, revision, commit, and the SHA-256 and size of its weights.
 
     is_tokenizer_only: the model is behind an endpoint; the hash and the size are those of tokenizer and configuration.
+    source_sha256: the hash of the GGUF file that the weights were converted from, None for other models.
     """
 
     id: str
@@ -61,6 +62,7 @@ class TargetRecord(TargetConfig):
     weights_sha256: str
     bytes: int
     is_tokenizer_only: bool = False
+    source_sha256: str | None = None
 
     @property
     def name(self) -> str:

@@ -48,6 +48,7 @@ class ResolvedTarget:
     path: a folder in Hugging Face layout.
     weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json.
     bytes: the total size of these files.
+    source_sha256: the hash of the GGUF file that the folder was converted from, None for other folders.
     """
 
     id: str
@@ -56,6 +57,7 @@ class ResolvedTarget:
     path: Path
     weights_sha256: str
     bytes: int
+    source_sha256: str | None = None
 
 
 def require_capacity(target: ResolvedTarget, round_: Round) -> None:
@@ -166,9 +168,10 @@ def resolve_target(
         path = built_in[id_]
     elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
-    elif id_.startswith(("./", "../", "/", "~")):
-        expected = "config.json and *.safetensors" if needs_weights else "tokenizer.json"
-        raise HarnessError(f"no such directory: {id_}. Name one with {expected}.")
+    elif id_.startswith(("./", "../", "/", "~")) or id_.endswith(".gguf"):
+        fault = "neither a directory nor a GGUF file" if folder.exists() else "no such directory or GGUF file"
+        content = "config.json and *.safetensors" if needs_weights else "tokenizer.json"
+        raise HarnessError(f"{fault}: {id_}. Name a directory with {content}.")
     else:
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
@@ -227,15 +230,22 @@ def _existing_shards(path: Path) -> list[Path]:
     return [path / shard for shard in shards]
 
 
-def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
-    """Return the SHA-256 of the lines that `sha256sum` prints for the files, in the order of their names.
+def cached_sha256(file: Path, on_progress: OnProgress) -> str:
+    """Return the SHA-256 of a file, which is cached until its path or its `file_version` changes."""
+    return _file_hashes([file], on_progress)[0]
 
-    The hash of a file is cached until its path or its `file_version` changes.
-    """
+
+def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
+    """Return the SHA-256 of the lines that `sha256sum` prints for the files, in the order of their names."""
+    hashes = zip(_file_hashes(files, on_progress), files, strict=True)
+    return hashlib.sha256("".join(f"{sha256}  {file.name}\n" for sha256, file in hashes).encode()).hexdigest()
+
+
+def _file_hashes(files: list[Path], on_progress: OnProgress) -> list[str]:
     cache = cache_home() / "hashes.json"
     hashes = _cached_hashes(cache)
     total, done = sum(file.stat().st_size for file in files), 0
-    lines, is_changed = [], False
+    all_hashes, is_changed = [], False
     for file in files:
         real = file.resolve()
         version = list(file_version(real))
@@ -248,13 +258,13 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
             is_changed = True
         done += real.stat().st_size
         on_progress(done, total)
-        lines.append(f"{sha256}  {file.name}\n")
+        all_hashes.append(sha256)
     if is_changed:
         # A cache that cannot be written costs time, but must not end the run.
         with contextlib.suppress(OSError):
             cache.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(cache, json.dumps(hashes))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return all_hashes
 
 
 def _cached_hashes(cache: Path) -> dict[str, Any]:

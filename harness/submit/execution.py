@@ -68,13 +68,19 @@ def run_step(
     seconds: float,
     network: bool,
     log: Path,
+    scratch_bytes: int = MAX_SCRATCH_BYTES,
     on_line: OnLine = lambda line: None,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> StepResult:
-    """Run `argv` in the sandbox for at most `seconds`. It can only write to `scratch`, and its output goes to `log`."""
+    """Run `argv` in the sandbox for at most `seconds`. It can only write to `scratch`, and its output goes to `log`.
+
+    scratch_bytes: the size of all files in `scratch`. One file may have half of it.
+    on_wait: called about twice a second.
+    """
     started = seconds_since_boot()
     process = SandboxedProcess(
         argv,
-        SandboxPolicy(readable=tuple(readable), hidden=tuple(hidden), writable=(scratch,), network=network),
+        SandboxPolicy(tuple(readable), (scratch,), tuple(hidden), network=network, file_bytes=scratch_bytes // 2),
         cwd=scratch,
         environment=plain_environment(scratch) | {"PYTHONDONTWRITEBYTECODE": "1"} | dict(variables),
         stdout=subprocess.PIPE,
@@ -83,7 +89,7 @@ def run_step(
     assert process.popen.stdout is not None
     output = _OutputReader(process.popen.stdout, log, on_line)
     try:
-        kill_reason, is_out_of_time = _wait_for_end(process.popen, scratch, started + seconds)
+        kill_reason, is_out_of_time = _wait_for_end(process.popen, scratch, started + seconds, scratch_bytes, on_wait)
         elapsed = seconds_since_boot() - started
         oom_limit = process.oom_limit()
     finally:
@@ -99,7 +105,9 @@ def run_step(
     return StepResult(code, elapsed, ending, is_out_of_time, output.last_line)
 
 
-def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: float) -> tuple[str | None, bool]:
+def _wait_for_end(
+    popen: "subprocess.Popen[bytes]", scratch: Path, deadline: float, scratch_bytes: int, on_wait: Callable[[], None]
+) -> tuple[str | None, bool]:
     """Wait for the command's end. Return why it must be killed (None if it exited), and whether its time was up."""
     pause = _SIZE_CHECK_SECONDS
     while True:
@@ -107,12 +115,13 @@ def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: flo
             popen.wait(max(0.0, min(pause, deadline - seconds_since_boot())))
             return None, False
         except subprocess.TimeoutExpired:
+            on_wait()
             began = seconds_since_boot()
             if began >= deadline:
                 return "its time was up", True
-            named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(descendants_of(popen.pid), scratch.stat().st_dev)
+            named_bytes = scratch_bytes - deleted_bytes(descendants_of(popen.pid), scratch.stat().st_dev)
             if is_larger_than(scratch, named_bytes, max_files=MAX_SCRATCH_FILES):
-                limits = f"{MAX_SCRATCH_BYTES >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
+                limits = f"{scratch_bytes >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
                 return f"it wrote more than {limits} to its scratch folder", False
             # Counting the files of a large environment takes a good part of a second.
             pause = min(max(_SIZE_CHECK_SECONDS, 10 * (seconds_since_boot() - began)), _MAX_CHECK_SECONDS)

@@ -140,7 +140,7 @@ def test_a_run_with_a_reference_is_compared_and_repeated(few: Bundler, packed: P
 
 def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
     absent = machine.run("run", "greedy", "--round", "demo", "--reference", "./absent", code=1)
-    assert absent.stderr.startswith("harness: reference model: no such directory: ./absent.")
+    assert absent.stderr.startswith("harness: reference model: no such directory or GGUF file: ./absent.")
     wider = str(shutil.copytree(REFERENCE.weights, machine.folder / "wider"))
     (machine.folder / "wider" / "tokenizer.json").unlink()
     config = machine.folder / "wider" / "config.json"

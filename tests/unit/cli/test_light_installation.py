@@ -98,6 +98,6 @@ def test_the_screen_of_the_demo_shows_the_same_sentence(
 def test_doctor_reports_the_extras_and_succeeds(harness: CommandLine) -> None:
     done = harness("doctor", "--json")
     found = done.json["findings"]
-    assert found["extras"]["value"] == "none (not installed: torch, tune, ray, mlflow)"
+    assert found["extras"]["value"] == "none (not installed: torch, gguf, tune, ray, mlflow)"
     assert "pip install -e '.[torch]'" in found["extras"]["advice"]
     assert not {"torch", "transformers", "safetensors"} & set(done.json["missing"])

@@ -145,7 +145,7 @@ def test_an_unreachable_hub_is_an_error(hub, monkeypatch):
 
 @pytest.mark.parametrize("id_", ["./nowhere", "/no/where", "~/no-where-at-all", "../nowhere"])
 def test_a_missing_folder_is_not_searched_on_the_hub(id_):
-    with pytest.raises(HarnessError, match="no such directory"):
+    with pytest.raises(HarnessError, match="no such directory or GGUF file"):
         resolve_target(id_, offline=True)
 
 
