@@ -9,20 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from harness.cli.progress import StatusLine, reading_progress
+from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.core.files import (
-    create_folder,
-    file_errors,
-    read_start,
-    remove_tree,
-    sync_tree,
-    try_lock,
-    write_atomically,
-)
+from harness.core.files import file_errors, read_start, remove_tree, sync_tree, try_lock, write_atomically
 from harness.core.inputs import check_plain_files, read_bounded_text
-from harness.core.paths import PACKAGE, cache_home, expand_home, model_name
+from harness.core.paths import PACKAGE, cache_home, expand_home
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
@@ -35,7 +27,6 @@ _MARK = "conversion.sha256"
 _SECONDS, _BYTES_PER_SECOND = 600.0, 1 << 20
 _MAX_GROWTH, _MAX_OTHER_BYTES = 32, 1 << 30
 """The smallest quantization has 1.56 bits, a twentieth of float32. The other files are those of the tokenizer."""
-_LOCK_SECONDS = 0.5
 
 
 def find_gguf(id_: str) -> Path | None:
@@ -58,32 +49,22 @@ def find_gguf(id_: str) -> Path | None:
     return files[0] if files else None
 
 
-def resolve_gguf(id_: str, file: Path, *, needs_weights: bool) -> ResolvedTarget:
+def resolve_gguf(id_: str, file: Path, sha256: str, *, needs_weights: bool) -> ResolvedTarget:
     """Return the model in a GGUF file as the target `id_`, and convert the file unless the cache has it.
 
-    Raises HarnessError if a library is missing, or the file cannot be converted.
+    sha256: the hash of the file. Raises HarnessError if a library is missing, or the file cannot be converted.
     """
     require_extra("torch", f"the GGUF file {file.name}")
-    folder, sha256 = _folder(file)
+    # Another version may read the same file in another way.
+    version = importlib.metadata.version("transformers")
+    folder = cache_home() / "converted" / f"{sha256}-transformers-{version}"
     if not _is_converted(folder):
         require_extra("gguf", f"the GGUF file {file.name}")
         with file_errors(folder.parent, "written"), _sole_conversion(folder.parent) as work:
             # Another process may have converted it meanwhile.
             if not _is_converted(folder):
-                _convert(file, work, folder, id_)
-                if _folder(file)[1] != sha256:
-                    remove_tree(folder)
-                    raise HarnessError(f"{id_}: changed while it was converted. Run the command again.")
+                _convert(file, sha256, work, folder)
     return replace(resolve_target(str(folder), needs_weights=needs_weights), id=id_, source_sha256=sha256)
-
-
-def _folder(file: Path) -> tuple[Path, str]:
-    """Return the directory for the conversion of a file, and the hash of the file."""
-    with reading_progress(file.name) as on_progress, file_errors(file):
-        sha256 = cached_sha256(file, on_progress)
-    # Another version may read the same file in another way.
-    version = importlib.metadata.version("transformers")
-    return cache_home() / "converted" / f"{sha256}-transformers-{version}", sha256
 
 
 def _is_converted(folder: Path) -> bool:
@@ -96,9 +77,9 @@ def _is_converted(folder: Path) -> bool:
 @contextlib.contextmanager
 def _sole_conversion(home: Path) -> Iterator[Path]:
     """Yield a new directory below `home`, while no other process converts. What a killed one left is deleted."""
-    create_folder(home)
+    home.mkdir(parents=True, exist_ok=True)
     with StatusLine(seconds=10) as line:
-        while (lock := try_lock(home / "lock", patience=_LOCK_SECONDS)) is None:
+        while (lock := try_lock(home / "lock")) is None:
             line.update("waiting for another conversion")
     with lock:
         for left in home.glob(".work-*"):
@@ -110,7 +91,7 @@ def _sole_conversion(home: Path) -> Iterator[Path]:
             remove_tree(work)
 
 
-def _convert(file: Path, work: Path, folder: Path, id_: str) -> None:
+def _convert(file: Path, sha256: str, work: Path, folder: Path) -> None:
     """Convert the file in the sandbox, in the directory `work`, and move the result to `folder`.
 
     Raises HarnessError if this fails or takes too long.
@@ -121,7 +102,7 @@ def _convert(file: Path, work: Path, folder: Path, id_: str) -> None:
     with StatusLine(seconds=10) as line:
 
         def show_time(*_: int) -> None:
-            line.update(f"converting {model_name(id_)}, once: {format_duration(time.monotonic() - began)}")
+            line.update(f"converting {file.name}, once: {format_duration(time.monotonic() - began)}")
 
         result = run_step(
             [sys.executable, "-P", "-m", "harness.engine.conversion", str(file.resolve()), str(model)],
@@ -134,13 +115,12 @@ def _convert(file: Path, work: Path, folder: Path, id_: str) -> None:
             scratch_bytes=2 * (_MAX_GROWTH * size + _MAX_OTHER_BYTES),
             on_wait=show_time,
         )
-        if result.code == 1 and result.last_line:
-            raise HarnessError(f"{id_}: {shorten(sanitize(result.last_line), 500)}")
         if result.code != 0:
-            raise HarnessError(
-                f"{id_}: the conversion failed ({result.ending}). Use a machine with more memory, or the directory of "
-                "the original model in Hugging Face layout."
-            )
+            failed = f"the conversion failed ({result.ending}). Use a machine with more memory, or the original model."
+            fault = result.last_line if result.code == 1 and result.last_line else failed
+            raise HarnessError(f"{file}: {shorten(sanitize(fault), 500)}")
+        if cached_sha256(file, show_time) != sha256:
+            raise HarnessError(f"{file}: changed while it was converted. Run the command again.")
         check_plain_files(model)
         sync_tree(model)
         remove_tree(folder)

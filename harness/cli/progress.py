@@ -13,13 +13,7 @@ from harness.cli.output import say
 from harness.core.terminal import end_process, handled_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.progress import TaskID
-
-    from harness.engine.resolving import OnProgress
-
-_SHOW_READING_ABOVE_BYTES = 256 << 20
 
 
 def _is_repainted() -> bool:
@@ -61,17 +55,6 @@ class StatusLine(ExitStack):
         elif key != self._key or time.monotonic() - self._printed_at >= self._seconds:
             say(line)
             self._key, self._printed_at = key, time.monotonic()
-
-
-@contextlib.contextmanager
-def reading_progress(name: str) -> "Iterator[OnProgress]":
-    """Yield a function that shows how much of a model called `name` has been read, if it is large."""
-    with ProgressBars("bytes") as bars:
-        yield (
-            lambda done, total: (
-                bars.update(f"reading {name}", done, total) if total >= _SHOW_READING_ABOVE_BYTES else None
-            )
-        )
 
 
 class ProgressBars(ExitStack):

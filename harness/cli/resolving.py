@@ -11,9 +11,10 @@ import typer
 from harness.cli.conversion import find_gguf, resolve_gguf
 from harness.cli.options import checked_group
 from harness.cli.output import say
-from harness.cli.progress import reading_progress
+from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
+from harness.core.files import file_errors
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import DeviceOptions, RunRequest
@@ -23,6 +24,7 @@ from harness.core.text import sanitize, shorten
 from harness.engine.resolving import (
     BLOCKS_KEYS,
     ResolvedTarget,
+    cached_sha256,
     configured_number,
     require_capacity,
     require_round_vocabulary,
@@ -35,6 +37,7 @@ from harness.runs.planning import plan_attack
 from harness.supervisor.devices import visible_gpus
 from harness.sweeps.running import PlannedRun
 
+_SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 """Device files of GPUs: of NVIDIA, of AMD, and under WSL. A directory and a pattern each."""
@@ -306,7 +309,15 @@ def find_target(
     Raises HarnessError if it is not available.
     """
     name_hidden_directory(id_)
-    if (file := find_gguf(id_)) is not None:
-        return resolve_gguf(id_, file, needs_weights=needs_weights)
-    with reading_progress(id_) as on_progress:
-        return resolve_target(id_, revision, offline=offline, on_progress=on_progress, needs_weights=needs_weights)
+    file = find_gguf(id_)
+    with ProgressBars("bytes") as bars:
+
+        def on_progress(done: int, total: int) -> None:
+            if total >= _SHOW_PROGRESS_ABOVE_BYTES:
+                bars.update(f"reading {id_}", done, total)
+
+        if file is None:
+            return resolve_target(id_, revision, offline=offline, on_progress=on_progress, needs_weights=needs_weights)
+        with file_errors(file):
+            sha256 = cached_sha256(file, on_progress)
+    return resolve_gguf(id_, file, sha256, needs_weights=needs_weights)

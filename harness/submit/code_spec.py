@@ -140,7 +140,5 @@ def read_code_spec(code: Path) -> CodeSpec:
 def _code_target(target: TargetRecord) -> CodeTarget:
     is_folder = target.commit is None and target.id not in BUILT_IN_TARGETS
     unchanged = {"revision", "commit", "weights_sha256", "device", "shards", "dtype", "threads"}
-    id_ = target.id
-    if is_folder:
-        id_ = target.path.name if target.source_sha256 is None else Path(target.id).resolve().name
+    id_ = Path(target.id).resolve().name if target.source_sha256 else target.path.name if is_folder else target.id
     return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))

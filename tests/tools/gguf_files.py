@@ -1,6 +1,6 @@
 """Small GGUF files with random weights, as llama.cpp writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ def write_gguf(
     architecture: str = "llama",
     quantization: str = "F32",
     fields: Mapping[str, Any] = {},
-    extra: Mapping[str, int] = {},
+    extra: Mapping[str, Sequence[float]] = {},
     without: str = "",
     seed: int = 0,
 ) -> Path:
     """Write a model of two layers and its byte-level tokenizer, and return the file.
 
-    fields: further metadata. extra: names and sizes of further tensors. without: a tensor to leave out.
+    fields: further metadata. extra: further tensors. without: a tensor to leave out.
     """
     rng, kind = np.random.default_rng(seed), gguf.GGMLQuantizationType[quantization]
     writer = gguf.GGUFWriter(file, architecture)
@@ -35,7 +35,6 @@ def write_gguf(
     writer.add_head_count(_HEADS)
     writer.add_head_count_kv(_KEYS)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10_000.0)
     writer.add_key_length(_WIDTH // _HEADS)
     writer.add_rope_dimension_count(_WIDTH // _HEADS)
     writer.add_tokenizer_model("gpt2")
@@ -44,7 +43,7 @@ def write_gguf(
     writer.add_token_types([1] * (len(VOCABULARY) - 1) + [3])
     writer.add_token_merges(["t h", "th e"])
     writer.add_eos_token_id(len(VOCABULARY) - 1)
-    for key, value in fields.items():
+    for key, value in {f"{architecture}.rope.freq_base": 10_000.0, **fields}.items():
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
         add(key, value)
     keys = _WIDTH // _HEADS * _KEYS
@@ -74,8 +73,8 @@ def write_gguf(
         else:
             data = gguf.quantize(values / 8, kind)
             writer.add_tensor(f"{name}.weight", data, raw_dtype=None if quantization == "F32" else kind)
-    for name, size in extra.items():
-        writer.add_tensor(name, np.ones(size, np.float32))
+    for name, numbers in extra.items():
+        writer.add_tensor(name, np.asarray(numbers, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

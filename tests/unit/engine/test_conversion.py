@@ -1,6 +1,9 @@
 """The conversion of a GGUF file equals what transformers reads from it, or is refused in a sentence."""
 
+import json
+import math
 import re
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -52,13 +55,33 @@ def test_the_tokenizer_is_that_of_the_file(tmp_path: Path) -> None:
     assert AutoTokenizer.from_pretrained(tmp_path / "model")(text)["input_ids"] == plain
 
 
+def test_the_scaling_of_angles_is_that_of_the_file(tmp_path: Path) -> None:
+    """transformers ignores both, and would predict something else."""
+    linear = {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}
+    convert(write_gguf(tmp_path / "m.gguf", architecture="gemma3", fields=linear), tmp_path / "gemma3")
+    angles = json.loads((tmp_path / "gemma3" / "config.json").read_bytes())["rope_parameters"]
+    assert angles["full_attention"] == {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 8.0}
+    assert angles["sliding_attention"]["rope_type"] == "default"
+    # As convert_hf_to_gguf.py of llama.cpp computes them for Llama 3.1.
+    lengths = [2 * math.pi * 500_000 ** (place / 8) for place in range(8)]
+    blends = [min(max((8192 / length - 1) / 3, 0), 1) for length in lengths]
+    factors = [1 / ((1 - blend) / 8 + blend) for blend in blends]
+    extra, fields = {"rope_freqs.weight": factors}, {"llama.rope.freq_base": 500_000.0}
+    shutil.rmtree(tmp_path / "source")
+    convert(write_gguf(tmp_path / "l.gguf", extra=extra, fields=fields), tmp_path / "llama")
+    inverse = _load(tmp_path / "llama").model.rotary_emb.inv_freq
+    expected = [2 * math.pi / length / factor for length, factor in zip(lengths, factors, strict=True)]
+    assert inverse.tolist() == pytest.approx(expected, rel=1e-5)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "part": ({"fields": {"split.count": 3}}, r"one of 3 parts of a model\. Merge them with `llama-gguf-split"),
     "projector": ({"fields": {"general.type": "mmproj"}}, "contains a projector for images or sound. Name the GGUF"),
     "adapter": ({"fields": {"general.type": "adapter"}}, "contains an adapter"),
-    "scaled angles": ({"fields": {"llama.rope.scaling.type": "linear"}}, "sets llama.rope.scaling.type to linear"),
+    "scaled angles": ({"fields": {"llama.rope.scaling.type": "yarn"}}, "sets llama.rope.scaling.type to yarn"),
     "caps": ({"fields": {"llama.final_logit_softcapping": 30.0}}, "sets llama.final_logit_softcapping to 30.0"),
-    "unused tensor": ({"extra": {"rope_freqs.weight": 8}}, "contains 8 numbers that the LlamaForCausalLM .*rope_freqs"),
+    "other factors": ({"extra": {"rope_freqs.weight": [3.0] * 8}}, "scales angles in another way than Llama 3"),
+    "unused tensor": ({"extra": {"blk.0.attn_q.bias": [1.0] * 64}}, "contains 78,400 numbers and .* uses 78,336"),
     "missing tensor": ({"without": "blk.1.attn_v.weight"}, "not those of a LlamaForCausalLM, such as model.layers.1"),
 }
 
@@ -79,13 +102,13 @@ def _with_type(content: bytes, kind: int) -> bytes:
 
 
 DAMAGED = {
-    "empty": (lambda content: b"", "not a GGUF file"),
-    "another format": (lambda content: b"<html>" + content, "not a GGUF file"),
-    "half": (lambda content: content[: len(content) // 2], "incomplete or damaged"),
-    "header alone": (lambda content: content[:24], "incomplete or damaged"),
-    "2^60 tensors": (lambda content: content[:8] + struct.pack("<Q", 1 << 60) + content[16:], "claims to have 1,152,9"),
-    "2^60 fields": (lambda content: content[:16] + struct.pack("<Q", 1 << 60) + content[24:], "incomplete or damaged"),
-    "future quantization": (lambda content: _with_type(content, 999), "incomplete or damaged .*999"),
+    "empty": (lambda content: b"", "no GGUF file .*empty"),
+    "another format": (lambda content: b"<html>" + content, "no GGUF file .*magic invalid"),
+    "half": (lambda content: content[: len(content) // 2], "incomplete, damaged"),
+    "header alone": (lambda content: content[:24], "incomplete, damaged"),
+    "2^60 tensors": (lambda content: content[:8] + struct.pack("<Q", 1 << 60) + content[16:], "incomplete"),
+    "2^60 fields": (lambda content: content[:16] + struct.pack("<Q", 1 << 60) + content[24:], "incomplete, damaged"),
+    "future quantization": (lambda content: _with_type(content, 999), "incomplete, damaged .*999"),
     "future version": (lambda content: content[:4] + struct.pack("<I", 99) + content[8:], "version 99"),
 }
 
