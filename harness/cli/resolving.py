@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import Round, load_round
-from harness.core.run_request import DeviceOptions, RunRequest
+from harness.core.run_request import DeviceOptions, ModelOptions, RunRequest
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import BUILT_IN_TARGETS, NODE, JobSpec, TargetRecord
 from harness.core.text import sanitize, shorten
@@ -81,6 +81,7 @@ def resolve_run(
         record = target_record(round_, compute, round_.target if request.target is None else request.target, revision)
         if name := request.reference or attack.reference_model:
             reference = reference_record(round_, compute, name, "main")
+        require_adapter(request, [model for model in (record, reference) if model is not None])
         record, reference = _split_model(record, shards), reference and _split_model(reference, shards)
     elif unused := request.differing(request.without_target()):
         raise typer.BadParameter(f"{attack.name} does not use a target. Remove {unused[0]}.", param_hint=unused[0])
@@ -105,7 +106,7 @@ def resolve_run(
 
 def _compute_of(
     request: RunRequest, devices: tuple[str, ...], shards: tuple[str, ...], *, on_cluster: bool
-) -> DeviceOptions:
+) -> ModelOptions:
     """Return how each worker loads the target."""
     if on_cluster:
         # The node gives each worker its device.
@@ -233,16 +234,22 @@ def chosen_device(device: str) -> str:
     return resolve_device(device)
 
 
-def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+def require_adapter(compute: ModelOptions, models: Sequence[TargetRecord]) -> None:
+    """Raise a usage error if a base is named and no model is an adapter."""
+    if compute.base is not None and not any(model.adapter for model in models):
+        raise typer.BadParameter("no model of this run is an adapter. Remove --base.", param_hint="--base")
+
+
+def target_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    local = _find_target(id_, revision)
+    local = _find_target(id_, revision, base=compute.base)
     require_capacity(local, round_)
     require_round_vocabulary(local, round_)
     return _record_of(local, device, compute)
 
 
-def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+def reference_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the reference model `id_`, which must fit the round as a target does."""
     try:
         return target_record(round_, compute, id_, revision)
@@ -251,7 +258,7 @@ def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: 
 
 
 def model_records(
-    ids: Sequence[str], compute: DeviceOptions, *, revision: str, is_first_served: bool = False
+    ids: Sequence[str], compute: ModelOptions, *, revision: str, is_first_served: bool = False
 ) -> tuple[TargetRecord, ...]:
     """Return each model as found on this machine. Raises HarnessError for one that is not available.
 
@@ -267,7 +274,7 @@ def model_records(
             local = _find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
-            records.append(_record_of(_find_target(id_, revision), device, compute))
+            records.append(_record_of(_find_target(id_, revision, base=compute.base), device, compute))
     return tuple(records)
 
 
@@ -278,13 +285,15 @@ def _record_of(local: ResolvedTarget, device: str, compute: DeviceOptions) -> Ta
 
 def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
     """Return the hash of the weights of each of the run's models as they are now; None where they are gone."""
-    return tuple(_current_hash(target) if target.path.is_dir() else None for target in spec.targets)
+    return tuple(
+        _current_hash(target) if all(path.is_dir() for path in target.paths) else None for target in spec.targets
+    )
 
 
 def _current_hash(target: TargetRecord) -> str:
     if target.is_tokenizer_only:
         return _find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
-    return _find_target(str(target.path), target.revision).weights_sha256
+    return _find_target(str(target.paths[-1]), target.revision, base=str(target.path)).weights_sha256
 
 
 @cache
@@ -294,7 +303,7 @@ def name_hidden_directory(id_: str) -> None:
         say(f"{id_} is the built-in target, not the directory of this name. Write ./{id_} to name the directory.")
 
 
-def _find_target(id_: str, revision: str, *, needs_weights: bool = True) -> ResolvedTarget:
+def _find_target(id_: str, revision: str, *, base: str | None = None, needs_weights: bool = True) -> ResolvedTarget:
     name_hidden_directory(id_)
     with ProgressBars("bytes") as bars:
 
@@ -302,4 +311,4 @@ def _find_target(id_: str, revision: str, *, needs_weights: bool = True) -> Reso
             if total >= _SHOW_PROGRESS_ABOVE_BYTES:
                 bars.update(f"reading {id_}", done, total)
 
-        return resolve_target(id_, revision, on_progress=on_progress, needs_weights=needs_weights)
+        return resolve_target(id_, revision, base=base, on_progress=on_progress, needs_weights=needs_weights)

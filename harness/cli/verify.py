@@ -21,6 +21,7 @@ from harness.core.files import temporary_folder
 from harness.core.inputs import require_file
 from harness.core.options import Options, option
 from harness.core.rounds import Round, load_round
+from harness.core.run_request import base_option
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import ResolvedTarget, resolve_target
@@ -42,6 +43,7 @@ class VerifyOptions(Options):
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
     )
+    base: str | None = base_option()
     budget: str | None = option(
         None,
         metavar="DURATION",
@@ -147,7 +149,7 @@ def verify_bundle(
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
     asked = {"target": options.target, "reference": options.reference}
     inputs = OrganizerInputs(
-        find_model=lambda role, model: _found_model(role, model, asked[role], round_),
+        find_model=lambda role, model: _found_model(role, model, asked[role], options.base, round_),
         round=round_,
         prefixes=prefixes,
         answers=answers,
@@ -186,16 +188,18 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_model(role: str, code_target: CodeTarget, asked: str | None, round_: Round | None) -> ResolvedTarget:
+def _found_model(
+    role: str, code_target: CodeTarget, asked: str | None, base: str | None, round_: Round | None
+) -> ResolvedTarget:
     """Return the verifier's copy of a model: that of the option `--role`, else the round's target, else the bundle's.
 
     A bundle cannot choose a path on this machine or make it download: its model is built-in or in the hub cache.
     """
     if asked is not None:
         name_hidden_directory(asked)
-        return resolve_target(asked)
+        return resolve_target(asked, base=base)
     if role == "target" and round_ is not None:
-        return resolve_target(round_.target, round_.revision)
+        return resolve_target(round_.target, round_.revision, base=base)
     if code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
         noun = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {noun} is the directory {sanitize(code_target.id)}. Name it with --{role}.")
