@@ -37,9 +37,7 @@ def rerun(
     reference: str | None = Option(
         None, envvar="HARNESS_REFERENCE", help="Directory of the reference model's weights.", show_envvar=True
     ),
-    base: str | None = Option(
-        None, envvar="HARNESS_BASE", help="Directory of the base model of an adapter.", show_envvar=True
-    ),
+    base: str | None = Option(None, envvar="HARNESS_BASE", help="Base model of an adapter.", show_envvar=True),
     device: str | None = Option(
         None, envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True
     ),

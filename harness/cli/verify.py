@@ -21,7 +21,6 @@ from harness.core.files import temporary_folder
 from harness.core.inputs import require_file
 from harness.core.options import Options, option
 from harness.core.rounds import Round, load_round
-from harness.core.run_request import base_option
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import ResolvedTarget, resolve_target
@@ -43,7 +42,7 @@ class VerifyOptions(Options):
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
     )
-    base: str | None = base_option()
+    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id or directory.")
     budget: str | None = option(
         None,
         metavar="DURATION",

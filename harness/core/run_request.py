@@ -68,16 +68,12 @@ def share_device_option() -> Any:
     return option(False, panel="Device", description="Start without waiting for a free device.")
 
 
-def base_option() -> Any:
-    """Return the field of the base model of adapters."""
-    description = "Base model of each target that is an adapter: hub id or directory."
-    return option(None, panel="Model", needs_target=True, metavar="MODEL", description=description)
-
-
 class ModelOptions(DeviceOptions):
     """The options of a command that runs models."""
 
-    base: str | None = base_option()
+    base: str | None = option(
+        None, panel="Model", needs_target=True, metavar="MODEL", description="Base model of targets that are adapters."
+    )
 
 
 class AuditRequest(ModelOptions):
