@@ -343,7 +343,7 @@ def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -
 
 
 def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None) -> dict[str, Any]:
-    requested = {} if model is None else model.model_dump(mode="json", exclude={"path", "bytes"})
+    requested = {} if model is None else model.model_dump(mode="json", exclude={"path", "adapter", "bytes"})
     return requested | {name: value for name, value in (reported or {}).items() if name in _REPORTED_BY_WORKER}
 
 

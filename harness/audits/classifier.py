@@ -278,16 +278,13 @@ class TokenClassifier:
         return torch.from_numpy(tokens).to(self.device), torch.from_numpy(mask).to(self.device)
 
 
-def load_classifier(
-    path: Path, *, device: str = "auto", dtype: str = "auto", threads: int | None = None
-) -> TokenClassifier:
-    """Load the token classifier in the folder `path`, in Hugging Face layout. The arguments are those of `load_target`.
+def load_classifier(path: Path, **options: Any) -> TokenClassifier:
+    """Load the token classifier in the folder `path`, in Hugging Face layout. The options are those of `load_model`.
 
     Raises HarnessError as `load_target` does, and if the folder has no tokenizer that reports character offsets.
     """
     path = Path(path)
-    kind = "a token classification model"
-    model = load_model(path, AutoModelForTokenClassification, kind, device=device, dtype=dtype, threads=threads)
+    model = load_model(path, AutoModelForTokenClassification, "a token classification model", **options)
     return TokenClassifier(model, load_offset_tokenizer(path))
 
 

@@ -9,7 +9,7 @@ from harness.audits.options import Preparation, Reading, StoredAudit
 from harness.audits.registry import AUDITS, AuditEntry, audit_named
 from harness.cli.audit_findings import findings_in_words, findings_of, write_findings
 from harness.cli.output import print_json, say
-from harness.cli.resolving import model_records
+from harness.cli.resolving import model_records, require_adapter
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
 from harness.core.audit import Audit
@@ -56,6 +56,7 @@ def audit_command(entry: AuditEntry) -> Callable[..., None]:
 
         preparation = Preparation(request.seed, request.revision, say, find_models, _open_audit)
         reading = subject.read(params, preparation)
+        require_adapter(request, reading.models)
         run_audit(audit_type(reading.params), reading, request, options)
 
     command.__doc__ = subject_type.__doc__

@@ -145,11 +145,14 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
 
 
 def _loaded(record: TargetRecord, length: int, vocabulary: int) -> "Target":
-    if not record.path.exists():
-        raise HarnessError(f"{record.path}: the target of the run is not there any more.")
+    if gone := next((path for path in record.paths if not path.exists()), None):
+        raise HarnessError(f"{gone}: the target of the run is not there any more.")
     # It loads torch.
     from harness.engine.loading import load_target
 
     return load_target(
-        record.path, device="cpu", dtype="float32", threads=record.threads, suffix_length=length, vocabulary=vocabulary
+        record.path,
+        **record.loading | {"device": "cpu", "dtype": "float32"},
+        suffix_length=length,
+        vocabulary=vocabulary,
     )

@@ -13,7 +13,7 @@ from harness.cli.watching import follow
 from harness.core.errors import HarnessError
 from harness.core.parameters import settings_from
 from harness.core.rounds import Round
-from harness.core.run_request import DeviceOptions, RunRequest
+from harness.core.run_request import ModelOptions, RunRequest
 from harness.core.spec import TargetRecord
 from harness.core.text import shorten
 from harness.runs.folder import new_run_id
@@ -37,6 +37,7 @@ def rerun(
     reference: str | None = Option(
         None, envvar="HARNESS_REFERENCE", help="Directory of the reference model's weights.", show_envvar=True
     ),
+    base: str | None = Option(None, envvar="HARNESS_BASE", help="Base model of an adapter.", show_envvar=True),
     device: str | None = Option(
         None, envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True
     ),
@@ -63,8 +64,8 @@ def rerun(
     spec, sizes = read_code_spec(code), _batch_sizes(batch_sizes)
     with recorded_values(str(code)):
         prepared = prepare_rerun(code.resolve(), spec, prefixes)
-    target_here = _model_here("target", spec.target, target, prepared.round, device)
-    reference_here = _model_here("reference", spec.reference, reference, prepared.round, device)
+    target_here = _model_here("target", spec.target, target, base, prepared.round, device)
+    reference_here = _model_here("reference", spec.reference, reference, base, prepared.round, device)
     folder = unfinished_run(prepared)
     if folder is None:
         run = plan_attack(
@@ -105,9 +106,11 @@ def _request(
     seconds: float | None,
 ) -> RunRequest:
     """Return the request of `harness run` that does the same, so that a run like this one can be started."""
-    fields: dict[str, Any] = {} if reference is None else {"reference": str(reference.path)}
+    fields: dict[str, Any] = {} if reference is None else {"reference": str(reference.paths[-1])}
+    if adapted := [model for model in (target, reference) if model is not None and model.adapter]:
+        fields["base"] = str(adapted[0].path)
     if target is not None:
-        fields |= {"target": str(target.path), **target.model_dump(include={"device", "dtype", "threads"})}
+        fields |= {"target": str(target.paths[-1]), **target.model_dump(include={"device", "dtype", "threads"})}
     return RunRequest.checked(
         attack=spec.attack.name,
         round=prepared.round.name,
@@ -134,11 +137,13 @@ def _model_here(
     role: Literal["target", "reference"],
     code_target: CodeTarget | None,
     model: str | None,
+    base: str | None,
     round_: Round,
     device: str | None,
 ) -> TargetRecord | None:
     """Return the bundle's model `code_target` on this machine: `model` if it is given, else the one in the bundle.
 
+    base: the base model of an adapter.
     Raises HarnessError if it cannot be found or has other weights.
     """
     if code_target is None:
@@ -148,7 +153,8 @@ def _model_here(
             f"the bundle's {MODEL_NAMES[role]} is the directory {code_target.id}. Set HARNESS_{role.upper()} to where "
             "it is on this machine."
         )
-    compute = DeviceOptions(device=device or code_target.device, dtype=code_target.dtype, threads=code_target.threads)
+    loading = code_target.model_dump(include={"device", "dtype", "threads"}) | ({"device": device} if device else {})
+    compute = ModelOptions(**loading, base=base)
     revision = "main" if model else code_target.commit or code_target.revision
     find = target_record if role == "target" else reference_record
     record = find(round_, compute, model or code_target.id, revision)

@@ -17,18 +17,20 @@ from harness.core.extras import require_extra
 from harness.core.files import file_errors
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import Round, load_round
-from harness.core.run_request import DeviceOptions, RunRequest
+from harness.core.run_request import DeviceOptions, ModelOptions, RunRequest
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import BUILT_IN_TARGETS, NODE, JobSpec, TargetRecord
 from harness.core.text import sanitize, shorten
 from harness.engine.resolving import (
     BLOCKS_KEYS,
     ResolvedTarget,
+    adapter_folder,
     cached_sha256,
     configured_number,
     require_capacity,
     require_round_vocabulary,
     resolve_target,
+    with_adapter,
 )
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
@@ -84,6 +86,7 @@ def resolve_run(
         record = target_record(round_, compute, round_.target if request.target is None else request.target, revision)
         if name := request.reference or attack.reference_model:
             reference = reference_record(round_, compute, name, "main")
+        require_adapter(request, [model for model in (record, reference) if model is not None])
         record, reference = _split_model(record, shards), reference and _split_model(reference, shards)
     elif unused := request.differing(request.without_target()):
         raise typer.BadParameter(f"{attack.name} does not use a target. Remove {unused[0]}.", param_hint=unused[0])
@@ -108,7 +111,7 @@ def resolve_run(
 
 def _compute_of(
     request: RunRequest, devices: tuple[str, ...], shards: tuple[str, ...], *, on_cluster: bool
-) -> DeviceOptions:
+) -> ModelOptions:
     """Return how each worker loads the target."""
     if on_cluster:
         # The node gives each worker its device.
@@ -236,16 +239,22 @@ def chosen_device(device: str) -> str:
     return resolve_device(device)
 
 
-def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+def require_adapter(compute: ModelOptions, models: Sequence[TargetRecord]) -> None:
+    """Raise a usage error if a base is named and no model is an adapter."""
+    if compute.base is not None and not any(model.adapter for model in models):
+        raise typer.BadParameter("no model of this run is an adapter. Remove --base.", param_hint="--base")
+
+
+def target_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    local = find_target(id_, revision)
+    local = find_target(id_, revision, base=compute.base)
     require_capacity(local, round_)
     require_round_vocabulary(local, round_)
     return _record_of(local, device, compute)
 
 
-def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+def reference_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the reference model `id_`, which must fit the round as a target does."""
     try:
         return target_record(round_, compute, id_, revision)
@@ -254,7 +263,7 @@ def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: 
 
 
 def model_records(
-    ids: Sequence[str], compute: DeviceOptions, *, revision: str, is_first_served: bool = False
+    ids: Sequence[str], compute: ModelOptions, *, revision: str, is_first_served: bool = False
 ) -> tuple[TargetRecord, ...]:
     """Return each model as found on this machine. Raises HarnessError for one that is not available.
 
@@ -270,7 +279,7 @@ def model_records(
             local = find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
-            records.append(_record_of(find_target(id_, revision), device, compute))
+            records.append(_record_of(find_target(id_, revision, base=compute.base), device, compute))
     return tuple(records)
 
 
@@ -285,13 +294,14 @@ def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
 
 
 def _current_hash(target: TargetRecord) -> str | None:
-    if not target.path.is_dir() and target.source_sha256 is not None and find_gguf(target.id) is not None:
-        find_target(target.id)  # the cache was emptied
-    if not target.path.is_dir():
+    source = target.id if target.adapter is None else target.adapter.base
+    if not target.path.is_dir() and target.source_sha256 is not None and find_gguf(source) is not None:
+        find_target(source)  # the cache was emptied
+    if not all(path.is_dir() for path in target.paths):
         return None
     if target.is_tokenizer_only:
         return find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
-    return find_target(str(target.path), target.revision).weights_sha256
+    return find_target(str(target.paths[-1]), target.revision, base=str(target.path)).weights_sha256
 
 
 @cache
@@ -302,13 +312,21 @@ def name_hidden_directory(id_: str) -> None:
 
 
 def find_target(
-    id_: str, revision: str = "main", *, offline: bool | None = None, needs_weights: bool = True
+    id_: str,
+    revision: str = "main",
+    *,
+    base: str | None = None,
+    offline: bool | None = None,
+    needs_weights: bool = True,
 ) -> ResolvedTarget:
     """Return the target `id_` as it is on this machine: as `resolve_target` does, or from a GGUF file.
 
+    base: the model that the target is merged into if it is an adapter; `revision` is then the base's.
     Raises HarnessError if it is not available.
     """
     name_hidden_directory(id_)
+    if base is not None and (folder := adapter_folder(id_)) is not None:
+        return with_adapter(find_target(base, revision, offline=offline), id_, folder)
     file = find_gguf(id_)
     with ProgressBars("bytes") as bars:
 

@@ -42,6 +42,7 @@ class VerifyOptions(Options):
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
     )
+    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id or directory.")
     budget: str | None = option(
         None,
         metavar="DURATION",
@@ -147,7 +148,7 @@ def verify_bundle(
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
     asked = {"target": options.target, "reference": options.reference}
     inputs = OrganizerInputs(
-        find_model=lambda role, model: _found_model(role, model, asked[role], round_),
+        find_model=lambda role, model: _found_model(role, model, asked[role], options.base, round_),
         round=round_,
         prefixes=prefixes,
         answers=answers,
@@ -186,15 +187,17 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_model(role: str, code_target: CodeTarget, asked: str | None, round_: Round | None) -> ResolvedTarget:
+def _found_model(
+    role: str, code_target: CodeTarget, asked: str | None, base: str | None, round_: Round | None
+) -> ResolvedTarget:
     """Return the verifier's copy of a model: that of the option `--role`, else the round's target, else the bundle's.
 
     A bundle cannot choose a path on this machine or make it download: its model is built-in or in the hub cache.
     """
     if asked is not None:
-        return find_target(asked)
+        return find_target(asked, base=base)
     if role == "target" and round_ is not None:
-        return find_target(round_.target, round_.revision)
+        return find_target(round_.target, round_.revision, base=base)
     if code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
         noun = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {noun} is the directory {sanitize(code_target.id)}. Name it with --{role}.")

@@ -8,6 +8,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -25,19 +26,21 @@ from harness.core.files import (
 )
 from harness.core.inputs import files_in
 from harness.core.requests import write_inputs
+from harness.core.spec import TargetConfig
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.sweeps.running import PlannedRun
 
 _MAX_TRANSFER_SECONDS = 86_400.0
+ModelType = TypeVar("ModelType", bound=TargetConfig)
 
 Chunks = Iterable[bytes]
 FileSet = Mapping[str, Mapping[str, str]]
 """The files that a job reads, in parts: for each part, the SHA-256 of each content by relative name.
 
 The parts are `code` and `inputs`, the run's directories of these names, `target` and `reference`, the models,
-`path:NAME` for a path parameter, and `record`, the store of a run that was begun elsewhere. A single file has the name
-"".
+`adapter:target` and `adapter:reference`, their adapters, `path:NAME` for a path parameter, and `record`, the store of a
+run that was begun elsewhere. A single file has the name "".
 """
 CHUNK_BYTES = 32 << 20
 
@@ -159,6 +162,8 @@ class Packer:
     def with_named_files(self, spec: AttackSpec, parts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
         """Return `parts`, and the files of models and path parameters. Raises HarnessError if one has the answers."""
         files = parts | {role: self.files_below(model.path) for role, model in spec.models_by_role.items()}
+        adapters = {role: model.adapter for role, model in spec.models_by_role.items() if model.adapter}
+        files |= {f"adapter:{role}": self.files_below(adapter.path) for role, adapter in adapters.items()}
         files |= {f"path:{name}": self.files_below(record.path) for name, record in spec.paths.items()}
         answers = spec.round.file_with_answers
         if answers is not None and any(spec.data_sha256.get(str(answers)) in part.values() for part in files.values()):
@@ -218,11 +223,16 @@ def without_answers(spec: AttackSpec) -> AttackSpec:
     return spec.model_copy(update={"round": round_, "data_sha256": {}})
 
 
+def model_on_node(model: ModelType, role: str, located: Mapping[str, Path], **place: Any) -> ModelType:
+    """Return a model with the directories of a node, by part of the shipment, and its place there."""
+    adapter = model.adapter and model.adapter.model_copy(update={"path": located[f"adapter:{role}"]})
+    return model.model_copy(update={"path": located[role], "adapter": adapter, **place})
+
+
 def bound_to_node(shipped: AttackSpec, located: Mapping[str, Path], *, device: str) -> AttackSpec:
     """Return the spec with the paths of a node, by part of the shipment, and with the device that the node gives it."""
     models = {
-        role: model.model_copy(update={"path": located[role], "device": device})
-        for role, model in shipped.models_by_role.items()
+        role: model_on_node(model, role, located, device=device) for role, model in shipped.models_by_role.items()
     }
     paths = {
         name: record.model_copy(update={"path": located[f"path:{name}"]}) for name, record in shipped.paths.items()

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.cluster.executor import Contents, fetch_from
 from harness.cluster.node import require_version, use_node_home
-from harness.cluster.shipment import ContentStore, FileSet
+from harness.cluster.shipment import ContentStore, FileSet, model_on_node
 from harness.core.files import remove_tree
 from harness.core.protocol import write_request
 from harness.core.requests import AttackRequest, ModelRequest
@@ -58,8 +58,7 @@ class WorkerHost:
         paths = {name.removeprefix("path:"): str(path) for name, path in located.items() if name.startswith("path:")}
 
         def model(role: str, requested: ModelRequest | None) -> ModelRequest | None:
-            update = {"path": located.get(role), "device": device, "shards": ()}
-            return None if requested is None else requested.model_copy(update=update)
+            return None if requested is None else model_on_node(requested, role, located, device=device, shards=())
 
         bound = request.model_copy(
             update={

@@ -23,7 +23,7 @@ WORKERS = ("devices", "shard_target", "shards", "ray")
 """Options that divide a run among workers or devices."""
 RESOLVED = frozenset(
     {"attack", "attacks", "settings", "preset", "guesses_per_example", "round", "seed", "budget"}
-    | {"target", "revision", "reference", "device", "dtype", "threads"}
+    | {"target", "base", "revision", "reference", "device", "dtype", "threads"}
 )
 """Options whose resolved values are fields of the spec of a run."""
 NOT_IN_CODE = ("round", "limit", "group", "share_device", *WORKERS)
@@ -68,7 +68,15 @@ def share_device_option() -> Any:
     return option(False, panel="Device", description="Start without waiting for a free device.")
 
 
-class AuditRequest(DeviceOptions):
+class ModelOptions(DeviceOptions):
+    """The options of a command that runs models."""
+
+    base: str | None = option(
+        None, panel="Model", needs_target=True, metavar="MODEL", description="Base model of targets that are adapters."
+    )
+
+
+class AuditRequest(ModelOptions):
     """The options that all audits share."""
 
     heading: ClassVar[str] = "Options"
@@ -81,7 +89,7 @@ class AuditRequest(DeviceOptions):
     _check_budget = field_validator("budget", mode="before")(_duration)
 
 
-class RunRequest(DeviceOptions):
+class RunRequest(ModelOptions):
     """An attack, its parameters as they were set, and the options of its run."""
 
     heading: ClassVar[str] = "Options"

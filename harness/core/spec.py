@@ -32,10 +32,23 @@ class PathRecord(Record):
     sha256: str
 
 
+class AdapterRecord(Record):
+    """The directory of an adapter, and the base model that the user named for it."""
+
+    path: Path
+    base: str
+    """The hub id or directory of the base model."""
+    base_sha256: str
+    """The hash of the base model's weights, without the adapter."""
+
+
 class TargetConfig(Record):
     """The directory of a target, and how to load it."""
 
     path: Path
+    """The directory of the whole model: that of the base, if there is an adapter."""
+    adapter: AdapterRecord | None = None
+    """The adapter that is merged into the model when it is loaded."""
     device: str
     shards: tuple[str, ...] = ()
     """The devices of a target that is split, in the order of its blocks, `device` first. Empty for one device."""
@@ -48,9 +61,21 @@ class TargetConfig(Record):
         """The names of all of the target's devices."""
         return ", ".join(self.shards or (self.device,))
 
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The arguments, besides the path, of the functions that load a model on one device."""
+        return {name: getattr(self, name) for name in ("adapter", "device", "dtype", "threads")}
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The directories that are read to load the target."""
+        return (self.path,) if self.adapter is None else (self.path, self.adapter.path)
+
 
 class TargetRecord(TargetConfig):
     """A target as it was resolved: hub id or directory, revision, commit, and the SHA-256 and size of its weights.
+
+    With an adapter, the id is the adapter's, the revision and the commit are the base model's, and the hash is of both.
 
     is_tokenizer_only: the model is behind an endpoint; the hash and the size are those of tokenizer and configuration.
     source_sha256: the hash of the GGUF file that the weights were converted from, None for other models.
@@ -67,7 +92,17 @@ class TargetRecord(TargetConfig):
     @property
     def name(self) -> str:
         """The hub id, or the name of the directory without the directories before it."""
-        return model_name(self.id) or self.path.name
+        return model_name(self.id) or self.paths[-1].name
+
+    @property
+    def base_name(self) -> str:
+        """The name of the adapter's base model, as `name` is that of the adapter, "" without an adapter."""
+        return "" if self.adapter is None else model_name(self.adapter.base) or self.path.name
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the id is a local directory."""
+        return self.adapter is not None or (self.commit is None and self.id not in BUILT_IN_TARGETS)
 
     @property
     def hashed(self) -> str:

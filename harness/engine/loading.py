@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
+from harness.core.spec import AdapterRecord
 from harness.core.text import shorten
+from harness.engine.adapter import differing_base, merge_adapter
 from harness.engine.first_token import first_token
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
 from harness.engine.model_runner import Warn
@@ -84,6 +87,7 @@ def _advice(unused: Collection[str]) -> str:
 def load_target(
     path: Path,
     *,
+    adapter: AdapterRecord | None = None,
     device: str = "auto",
     shards: Sequence[str] = (),
     dtype: str = "auto",
@@ -96,20 +100,25 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
+    adapter: an adapter that is merged into it.
     shards: the devices to split it over, instead of `device`, if it does not fit on one.
     dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in.
     threads: CPU threads of this process.
     rows_at_once: sequences that go through the model together, by default derived from free memory and from
     prefix_length and suffix_length, those of the round.
     vocabulary: the ids that it may predict, from 0 on, by default all.
-    warn: gets the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token
-    before every text, the target sees it before every prefix that does not begin with it.
+    warn: gets the sentences that decoding is slow and that the adapter was trained on another model, by default
+    `warnings.warn`. If the tokenizer puts a first token before every text, the target sees it before every prefix that
+    does not begin with it.
     Raises HarnessError if the folder contains no such model, its weights are not finite, the model does not use some of
     them, they do not fit into memory, a device does not exist, or the model cannot be split.
     """
     path = Path(path)
     devices = [_torch_device(name) for name in shards or (device,)]
-    model = _load_on_cpu(path, AutoModelForCausalLM, "a causal language model", devices[0], dtype, threads)
+    role, architecture = "a causal language model", AutoModelForCausalLM
+    model = _load_on_cpu(path, architecture, role, devices[0], adapter=adapter, dtype=dtype, threads=threads)
+    if adapter is not None and (sentence := differing_base(adapter, path)):
+        (warn or warnings.warn)(sentence)
     place = ", ".join(dict.fromkeys(map(str, devices)))
     with _loading_errors(path, place, f"the model cannot be run on {place}"):
         pieces = split_model(model, devices)
@@ -126,23 +135,28 @@ def load_target(
         )
 
 
-def load_model(
-    path: Path, architecture: Any, role: str, *, device: str, dtype: str, threads: int | None
-) -> PreTrainedModel:
+def load_model(path: Path, architecture: Any, role: str, *, device: str = "auto", **options: Any) -> PreTrainedModel:
     """Load the model in the folder `path` to its device, in evaluation mode and without gradients.
 
     architecture: the `transformers` class that reads it.
     role: the kind of model, for errors. The other arguments and the errors are those of `load_target`.
     """
     where = _torch_device(device)
-    model = _load_on_cpu(path, architecture, role, where, dtype, threads)
+    model = _load_on_cpu(path, architecture, role, where, **options)
     with _loading_errors(path, str(where), f"the model cannot be run on {where}"):
         model.to(where)  # type: ignore[arg-type]
     return model
 
 
 def _load_on_cpu(
-    path: Path, architecture: Any, role: str, where: torch.device, dtype: str, threads: int | None
+    path: Path,
+    architecture: Any,
+    role: str,
+    where: torch.device,
+    *,
+    adapter: AdapterRecord | None = None,
+    dtype: str = "auto",
+    threads: int | None = None,
 ) -> PreTrainedModel:
     """Load a model into the memory of the host, for the device `where`. The arguments are those of `load_model`."""
     if threads is not None:
@@ -151,10 +165,15 @@ def _load_on_cpu(
     torch.set_float32_matmul_precision("highest")
     if where.type == "cpu":
         keep_freed_memory()
-    model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, role)
+    stored_in = _torch_dtype(dtype, path, where)
+    model: PreTrainedModel = _read_model(path, stored_in, architecture, role)
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise _damaged_weights_error(path, name, parameter)
+    if adapter is not None:
+        base = model if stored_in is torch.float32 else _read_model(path, torch.float32, architecture, role)
+        with _loading_errors(adapter.path, "cpu", "the adapter cannot be merged into its base"):
+            merge_adapter(adapter.path, base, model)
     model.train(False).requires_grad_(False)
     return model
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from harness.core.files import CHUNK_BYTES, file_version, require_content, write
 from harness.core.inputs import files_in, read_bounded, read_bounded_text
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
+from harness.core.spec import BUILT_IN_TARGETS, AdapterRecord
 from harness.core.text import shorten
 from harness.demo import REFERENCE as DEMO_REFERENCE
 from harness.demo import SIZES as DEMO_SIZES
+from harness.engine.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS, read_adapter
 
 OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, total bytes)."""
@@ -28,7 +30,6 @@ _MAX_JSON_BYTES, _MAX_CONFIG_BYTES = 64 << 20, 8 << 20
 _READ_WHOLE = (*_TEXT_FILES, "*.tiktoken", "*.jinja")
 _CONFIGURATIONS = ("*config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja")
 """The files of a model that libraries read whole, and those that are small."""
-_ADAPTER = "adapter_config.json"
 _TEXT_CONFIGS = ("text_config", "decoder", "generator")
 """The parts of config.json that describe the language model within a larger model, as in `transformers`."""
 VOCABULARY_KEYS = ("vocab_size",)
@@ -49,6 +50,7 @@ class ResolvedTarget:
     weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json.
     bytes: the total size of these files.
     source_sha256: the hash of the GGUF file that the folder was converted from, None for other folders.
+    adapter: the adapter that is merged into the model in `path`, whose files are hashed too. `id` is the adapter's.
     """
 
     id: str
@@ -58,6 +60,7 @@ class ResolvedTarget:
     weights_sha256: str
     bytes: int
     source_sha256: str | None = None
+    adapter: AdapterRecord | None = None
 
 
 def require_capacity(target: ResolvedTarget, round_: Round) -> None:
@@ -187,6 +190,28 @@ def resolve_target(
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
 
+def adapter_folder(id_: str) -> Path | None:
+    """Return the directory that a target's name leads to if it contains an adapter, else None."""
+    folder = expand_home(id_)
+    return folder.resolve() if id_ not in BUILT_IN_TARGETS and (folder / ADAPTER_CONFIG).exists() else None
+
+
+def with_adapter(base: ResolvedTarget, id_: str, folder: Path) -> ResolvedTarget:
+    """Return the target that the adapter in `folder` makes of a base. Raises HarnessError if it cannot be merged."""
+    _require_small(folder, files_in(folder))
+    read_adapter(folder)
+    files = [folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS]
+    require_content(files[1])
+    sha256 = _combined_sha256(files, lambda done, total: None)
+    return replace(
+        base,
+        id=id_,
+        weights_sha256=hashlib.sha256(f"{base.weights_sha256} {sha256}".encode()).hexdigest(),
+        bytes=base.bytes + sum(file.stat().st_size for file in files),
+        adapter=AdapterRecord(path=folder, base=base.id, base_sha256=base.weights_sha256),
+    )
+
+
 def _require_small(path: Path, files: list[Path]) -> None:
     """Raise HarnessError if a file that a library reads whole is large. Weights and files in other folders may be."""
     for file in files:
@@ -200,14 +225,14 @@ def _require_small(path: Path, files: list[Path]) -> None:
 def weight_files(path: Path) -> list[Path]:
     """Return the files whose weights are loaded: model.safetensors, else the files that its index names.
 
-    Raises HarnessError if the folder contains no model, or an adapter that would have to be applied to one.
+    Raises HarnessError if the folder contains no model, or an adapter, which is not one.
     """
     if not path.is_dir():
         raise HarnessError(f"no such directory: {path}. A target is a directory with config.json and *.safetensors.")
-    if (path / _ADAPTER).exists():
+    if (path / ADAPTER_CONFIG).exists():
         raise HarnessError(
-            f"{path} contains an adapter ({_ADAPTER}), which is not applied. Merge the adapter into its base model, "
-            "for example with merge_and_unload() of peft, and name the directory of the merged model."
+            f"{path} contains an adapter ({ADAPTER_CONFIG}), which is not a whole model. Name its directory with "
+            "--target, and the model that it was trained on with --base."
         )
     if not (path / "config.json").exists():
         raise HarnessError(f"not the directory of a model: {path}. It has no config.json.")

@@ -224,9 +224,11 @@ def _model_facts(label: str, model: TargetRecord, loaded: Mapping[str, Any] | No
             f"{place}, {loaded['dtype']}, {pluralize(loaded['threads'], 'thread')}, {loaded['rows_at_once']} rows at "
             f"once, {loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
         )
-    source = f", converted from the GGUF file with sha256 {model.source_sha256}" if model.source_sha256 else ""
+    origin = f", converted from the GGUF file with sha256 {model.source_sha256}" if model.source_sha256 else ""
+    if model.adapter is not None:
+        origin = f", merged into {model.base_name} (sha256 {model.adapter.base_sha256}){origin}"
     for key, name in (("models", model.name), ("local_models", model.id)):
-        yield Fact(key, label, model.id, f"{name}{revision}, {model.hashed} sha256 {model.weights_sha256}{source}")
+        yield Fact(key, label, model.id, f"{name}{revision}, {model.hashed} sha256 {model.weights_sha256}{origin}")
         yield Fact(key, "loaded as", loaded, "" if model.is_tokenizer_only else text)
 
 

@@ -67,7 +67,8 @@ def plan_attack(
         if params.params[name] is not None
     }
     for model in filter(None, (target, reference)):
-        _require_no_answers(f"model {model.name}", model.path, round_)
+        for path in model.paths:
+            _require_no_answers(f"model {model.name}", path, round_)
     return AttackSpec(
         id=id_,
         request=_recorded_request(request, round_, target, reference),
@@ -208,11 +209,13 @@ def _recorded_request(
 ) -> RunRequest:
     """Return a request whose paths lead to the same files from every directory."""
     located = {"target": _locate(request.target, target), "reference": _locate(request.reference, reference)}
+    if (adapted := next((model for model in (target, reference) if model and model.adapter), None)) is not None:
+        located["base"] = _locate(request.base, adapted.model_copy(update={"adapter": None}))
     return request.with_absolute_paths().model_copy(update={**located, "round": _round_option(round_)})
 
 
 def _locate(name: str | None, model: TargetRecord | None) -> str | None:
-    is_folder = model is not None and model.commit is None and name not in BUILT_IN_TARGETS
+    is_folder = model is not None and model.is_folder and name not in BUILT_IN_TARGETS
     return name if name is None or not is_folder else str(paths.expand_home(name).absolute())
 
 

@@ -70,9 +70,10 @@ def _without_directories(findings: Findings, header: AuditHeader) -> tuple[Findi
 
     def rename(text: str) -> str:
         for model in header.spec.models:
-            for directory in (str(model.path), model.id):
+            names = {str(model.path): model.base_name, str(model.paths[-1]): model.name, model.id: model.name}
+            for directory, name in names.items():
                 # The directory `.` is in every sentence.
-                text = text.replace(directory, model.name) if "/" in directory else text
+                text = text.replace(directory, name) if "/" in directory else text
         return text
 
     summary = replace(header.summary, reason=rename(header.summary.reason))
@@ -156,7 +157,10 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "created_at": spec.created_at,
         "elapsed_s": summary.elapsed_s,
         "budget_s": spec.budget,
-        "models": [model.model_dump(mode="json", exclude={"path"}) | {"id": model.name} for model in spec.models],
+        "models": [
+            {**model.model_dump(mode="json", exclude={"path", "adapter"}), "id": model.name, "base": model.base_name}
+            for model in spec.models
+        ],
         "endpoint": header.endpoint or None,
         "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in spec.paths.items()},
         "params": spec.params,

@@ -193,7 +193,7 @@ def read_submitted(bundle: UnpackedBundle, judging: JudgingData, log: FindingLog
 
 
 def check_models(spec: CodeSpec, find: FindModel, log: FindingLog) -> dict[str, Path]:
-    """Return the directories of the verifier's copies of the bundle's models, by `target` and `reference`.
+    """Return the directories of the verifier's copies of the bundle's models, by `target`, `reference` and `base`.
 
     The weights of a copy must be those that the bundle names.
     """
@@ -211,6 +211,8 @@ def check_models(spec: CodeSpec, find: FindModel, log: FindingLog) -> dict[str, 
                 f"the bundle names {expected}, but the weights here hash to {local_model.weights_sha256[:12]}…",
             )
             folders[role] = local_model.path
+            if local_model.adapter is not None:
+                folders |= {role: local_model.adapter.path, "base": local_model.path}
     return folders
 
 

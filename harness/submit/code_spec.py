@@ -13,7 +13,7 @@ from harness.core.files import write_atomically
 from harness.core.inputs import read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.run_request import NOT_IN_CODE, RESOLVED
-from harness.core.spec import BUILT_IN_TARGETS, TargetRecord
+from harness.core.spec import TargetRecord
 from harness.core.text import shorten
 from harness.runs.specs import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Seconds, Sha256
@@ -27,7 +27,8 @@ FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sourc
 class CodeTarget(BundleModel):
     """The target or the reference model without any local path, and how it was loaded.
 
-    If `is_folder`, the model was a local folder, and `id` is the folder's name.
+    If `is_folder`, the model was a local folder, and `id` is the folder's name. `base` is the name of the base model
+    that an adapter was merged into.
     """
 
     id: str
@@ -35,6 +36,7 @@ class CodeTarget(BundleModel):
     commit: str | None
     weights_sha256: Sha256
     is_folder: bool
+    base: str = ""
     device: str
     shards: tuple[str, ...]
     dtype: str
@@ -138,7 +140,9 @@ def read_code_spec(code: Path) -> CodeSpec:
 
 
 def _code_target(target: TargetRecord) -> CodeTarget:
-    is_folder = target.commit is None and target.id not in BUILT_IN_TARGETS
     unchanged = {"revision", "commit", "weights_sha256", "device", "shards", "dtype", "threads"}
-    id_ = Path(target.id).resolve().name if target.source_sha256 else target.path.name if is_folder else target.id
-    return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))
+    id_ = target.id
+    if target.is_folder:
+        is_file = target.source_sha256 is not None and target.adapter is None
+        id_ = Path(target.id).resolve().name if is_file else target.paths[-1].name
+    return CodeTarget(id=id_, is_folder=target.is_folder, base=target.base_name, **target.model_dump(include=unchanged))

@@ -178,8 +178,8 @@ class Verification:
     ) -> StepResult:
         """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
 
-        `models` has the folders of the target and the reference model. The code cannot read the files `hidden`, even
-        where a model's folder contains them. `budget` is in seconds.
+        `models` has the folders of the target, the reference model and the base of an adapter. The code cannot read
+        the files `hidden`, even where a model's folder contains them. `budget` is in seconds.
         """
         settings.on_step(f"running the code, within {format_duration(budget)}")
         code, scratch = opened.folder / "code", self._out.parent

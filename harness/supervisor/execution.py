@@ -144,7 +144,7 @@ class Execution:
                 *job.readable_paths,
                 *((folder.shared,) if is_shared else ()),
                 *job.named_paths,
-                *(target.path for target in spec.targets),
+                *(path for target in spec.targets for path in target.paths),
             ),
             writable=(scratch,),
             hidden=job.hidden_paths,

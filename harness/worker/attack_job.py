@@ -123,10 +123,8 @@ class AttackContext:
 
         model = load_target(
             config.path,
-            device=config.device,
+            **config.loading,
             shards=config.shards,
-            dtype=config.dtype,
-            threads=config.threads,
             rows_at_once=config.rows_at_once,
             prefix_length=self.prefixes.shape[1],
             suffix_length=self.suffix_length,

@@ -66,9 +66,7 @@ class WorkerAuditContext(AuditContext):
             config = self.models[number]
             # Free the memory of the model before.
             self._loaded = None
-            target = load_target(
-                config.path, device=config.device, dtype=config.dtype, threads=config.threads, warn=self.warn
-            )
+            target = load_target(config.path, **config.loading, warn=self.warn)
             target.progress = self._log
             self._channel.send("event", name="target", **target.record)
             self._loaded = (number, target)

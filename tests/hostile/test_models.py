@@ -1,6 +1,8 @@
-"""Directories of models that a stranger made: links, devices and pipes, and the round's answers among the files."""
+"""Directories of models and adapters that a stranger made: links, devices, pipes, and the round's answers in files."""
 
+import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -9,14 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.cli.resolving import find_target
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.inputs import cached_files, content_sha256, files_in
 from harness.corpora.documents import visible_files
 from harness.demo import SIZES
+from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
 from tests.functional.machine import Machine, write_tiny_demo
+from tests.tools.adapters import CONFIG, write_adapter
 
 TINY = SIZES[-1].weights
 INDEX = "model.safetensors.index.json"
@@ -188,3 +193,62 @@ def test_every_way_to_name_a_model_refuses_a_pipe(machine: Machine, model: Path)
     ):
         refused = machine.run(*command, code=1)
         assert "model.safetensors is not a regular file" in refused.stderr, command
+
+
+def _safetensors(header: dict[str, object], size: int | None = None) -> bytes:
+    text = json.dumps(header).encode()
+    return (len(text) if size is None else size).to_bytes(8, "little") + text + bytes(64)
+
+
+def _layer(name: str, **fields: object) -> bytes:
+    """Return a file with the two matrices of one layer."""
+    tensor = {"dtype": "F32", "shape": [4, 2], **fields}
+    names = [f"base_model.model.{name}.lora_{half}.weight" for half in "AB"]
+    return _safetensors({name: {"data_offsets": [32 * n, 32 * n + 32], **tensor} for n, name in enumerate(names)})
+
+
+_NAME = re.escape("is not a linear layer of the base model")
+HOSTILE_ADAPTERS: dict[str, tuple[str, bytes, str]] = {
+    "large": ("config", json.dumps({**CONFIG, "x": "x" * (1 << 20)}).encode(), "larger than 1,048,576 bytes"),
+    "deep": ("config", b'{"peft_type": "LORA", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "recursion|JSON"),
+    "a list": ("config", b"[]", "adapter_config.json: "),
+    "two methods": ("config", b'{"peft_type": "IA3", "peft_type": "LORA"}', "peft_type.* occurs twice"),
+    "no number": ("config", b'{"peft_type": "LORA", "lora_alpha": NaN}', "adapter_config.json: "),
+    "slow": ("config", json.dumps({**CONFIG, "alpha_pattern": {"(.*)*x": 1}}).encode(), "alpha_pattern is"),
+    "a header beyond the file": ("weights", _safetensors({}, 1 << 40), "not a safetensors file"),
+    "a header of no JSON": ("weights", (8).to_bytes(8, "little") + b"\x00" * 8, "not a safetensors file"),
+    "data beyond the file": ("weights", _layer("x", data_offsets=[0, 1 << 50]), "not a safetensors file"),
+    "a shape beyond its data": ("weights", _layer("x", shape=[1 << 40, 2]), "not a safetensors file"),
+    "a path": ("weights", _layer("../../../etc/passwd"), _NAME),
+    "an attribute": ("weights", _layer("transformer.h.0.attn.__class__"), _NAME),
+    "a long name": ("weights", _layer("x" * 100_000), _NAME),
+}
+
+
+@pytest.mark.hostile("gives a damaged or lying file of an adapter")
+@pytest.mark.parametrize("kind", HOSTILE_ADAPTERS)
+def test_a_lying_adapter_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    part, content, sentence = HOSTILE_ADAPTERS[kind]
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter, TINY)
+    (adapter / {"config": "adapter_config.json", "weights": "adapter_model.safetensors"}[part]).write_bytes(content)
+    with pytest.raises(HarnessError, match=sentence) as refused:
+        target = find_target(str(adapter), base="demo-tiny")
+        load_target(target.path, adapter=target.adapter, device="cpu", threads=1)
+    assert len(str(refused.value)) < 1_000
+
+
+@pytest.mark.hostile("names a file or a download as the base of an adapter")
+def test_nothing_that_an_adapter_says_is_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
+    adapter, said = tmp_path / "adapter", []
+    write_adapter(adapter, TINY, base_model_name_or_path=str(tmp_path / "pipe"), revision="x", auto_mapping={"a": "b"})
+    target = find_target(str(adapter), base="demo-tiny", offline=True)
+    load_target(target.path, adapter=target.adapter, device="cpu", threads=1, warn=said.append)
+    assert f"adapter says that it is an adapter of {tmp_path / 'pipe'}, and was merged into demo-tiny." in said
+    for kind in NO_FILES:
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            copy = shutil.copytree(adapter, tmp_path / "copies" / kind.replace("/", "") / name / "adapter")
+            _replace(copy / name, NO_FILES[kind])
+            with pytest.raises(HarnessError, match=r"is a link that lea(ves its directory|ds to itself)|regular file"):
+                find_target(str(copy), base="demo-tiny")

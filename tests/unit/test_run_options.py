@@ -27,6 +27,7 @@ EXAMPLES: dict[str, Any] = {
     "attack": "baseline",
     "round": "satml-dev:fold1of5",
     "target": "demo-tiny",
+    "base": "demo",
     "revision": "step1000",
     "reference": "demo-reference",
     "budget": "90m",

@@ -233,7 +233,7 @@ ZOO: dict[str, Entry] = {
         "gemma3_text", {"head_dim": 8, "sliding_window": 16}, files=_FIRST_TOKEN, first_token=2
     ),
     # Refusals.
-    "an adapter beside": Entry(files=_ADAPTER, refusal="contains an adapter .* Merge the adapter", is_fast=True),
+    "an adapter beside": Entry(files=_ADAPTER, refusal="contains an adapter .* not a whole model", is_fast=True),
     "LoRA tensors": Entry(
         change=_add("model.layers.0.self_attn.q_proj.lora_A.weight", "model.layers.0.self_attn.q_proj.lora_B.weight"),
         refusal="contain 2 tensors .* does not use, such as .*lora_A.* adapter that is not merged",

@@ -49,9 +49,7 @@ class NameProbe:
         """Load the model. Raises HarnessError if it is not a token classifier, or has none of the labels."""
         from harness.audits.classifier import load_classifier  # loads torch
 
-        self.classifier: TokenClassifier = load_classifier(
-            config.path, device=config.device, dtype=config.dtype, threads=config.threads
-        )
+        self.classifier: TokenClassifier = load_classifier(config.path, **config.loading)
         self.names = names
         self.labels: Ints = self.classifier.label_ids(labels)
         self.by_set = by_set

@@ -84,9 +84,7 @@ class LeakageAudit(Audit[LeakageParams]):
         assert inputs.tokenizer is not None
         tokenizer, classifier = parse_tokenizer(inputs.tokenizer, "the audit's inputs"), None
         for batch in context.batches("cut", len(inputs.documents), size=_DOCUMENTS):
-            classifier = classifier or load_classifier(
-                tagger.path, device=tagger.device, dtype=tagger.dtype, threads=tagger.threads
-            )
+            classifier = classifier or load_classifier(tagger.path, **tagger.loading)
             texts = inputs.documents[batch.rows]
             for document, text, entities in zip(batch.items, texts, classifier.find_entities(texts), strict=True):
                 cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli.resolving import model_records, name_hidden_directory, resolve_run
-from harness.core.run_request import DeviceOptions, RunRequest
+from harness.core.run_request import ModelOptions, RunRequest
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.demo import REFERENCE, SIZES
 
-CPU = DeviceOptions(device="cpu", threads=1)
+CPU = ModelOptions(device="cpu", threads=1)
 
 
 @pytest.fixture(autouse=True)

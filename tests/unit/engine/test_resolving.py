@@ -289,15 +289,6 @@ def test_an_index_that_names_no_files_is_refused(tmp_path, map_):
         resolve_target(str(folder))
 
 
-def test_a_folder_with_an_adapter_is_refused_before_anything_is_hashed(tmp_path):
-    folder = tmp_path / "adapter"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"x")
-    with pytest.raises(HarnessError, match="Merge the adapter into its base model"):
-        resolve_target(str(folder))
-
-
 def test_the_hub_is_asked_for_the_files_that_are_loaded(hub, monkeypatch, tmp_path):
     from huggingface_hub.errors import LocalEntryNotFoundError
 
