@@ -84,6 +84,7 @@ class _Search:
         states, branches, last_prefix_logprob = begin_branches(
             self.predictor, tokens, room=self.length - 1, is_shared=self.bounds.width != 1
         )
+        self.on_step(first_prefix / self.all_prefixes, step_name(self.all_prefixes, 0, self.length))
         tree = Tree(len(prefixes), self.length, device)
         owner = rank = np.arange(len(prefixes))
         evaluations = 0
@@ -102,7 +103,7 @@ class _Search:
             columns = (followed.tokens, followed.token_logprob, followed.policy_logprob)
             tree.grow(placement, *(torch.as_tensor(column, device=device) for column in columns))
             share = (first_prefix + len(prefixes) * (step + 1) / self.length) / self.all_prefixes
-            self.on_step(share, step_name(self.all_prefixes, step, self.length))
+            self.on_step(share, step_name(self.all_prefixes, step + 1, self.length))
             if step + 1 < self.length:
                 if len(owner) == 0:
                     break

@@ -27,7 +27,7 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 _COUNT: TypeAdapter[int] = TypeAdapter(_Count)
 _AMOUNT: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
-EVENTS = frozenset({"started", "target", "batch_size", "warning"})
+EVENTS = frozenset({"started", "loading", "loaded", "target", "batch_size", "passes", "warning"})
 
 
 class _LoadedModel(BaseModel):
@@ -44,6 +44,10 @@ class _LoadedModel(BaseModel):
     device_name: _Name | None
     blocks: _Name | None
     dtype: _Name
+    stored_dtype: _Name | None
+    has_chat_template: bool
+    decoding: _Name
+    number: _Count
     rows_at_once: _Count
     threads: _Count
     torch: _Name
@@ -178,6 +182,16 @@ class Intake:
             if self._warnings > _MAX_WARNINGS:
                 raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
             return {"sentence": shorten(str(fields["sentence"]), 500)}
+        if name == "loaded":
+            return {
+                "key": shorten(str(fields["key"]), MAX_NAME),
+                "seconds": _AMOUNT.validate_python(fields["seconds"]),
+            }
+        if name == "passes":
+            return {
+                "stage": shorten(str(fields["stage"]), MAX_NAME),
+                "examples": _COUNT.validate_python(fields["examples"]),
+            }
         if name == "batch_size":
             return {
                 "loop": shorten(str(fields["loop"]), MAX_NAME),

@@ -14,9 +14,9 @@ from harness.audits.leakage.rows import (
     likeliest_matches,
     measured_pairs,
 )
-from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens
+from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens, weight_of_tokens
 from harness.audits.likelihoods import likelihoods
-from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
+from harness.audits.near_results import measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, RowsOf
@@ -58,9 +58,9 @@ class LeakageAudit(Audit[LeakageParams]):
         models = range(len(targets))
         for model in models:
             for length in reversed(lengths):
-                context.announce(stage_of_tokens(model, length), len(pairs))
+                context.announce(stage_of_tokens(model, length), len(pairs), weight=weight_of_tokens(pairs, length))
             context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
-            context.announce(near_stage(model), len(near), weight=NEAR_WEIGHT)
+            context.announce(near_stage(model), len(near), weight=self.params.near_weight)
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         policies = {scheme: self.params.policies[scheme] for scheme in self.params.schemes}
         with likelihoods(self.params, context) as source:
@@ -84,9 +84,11 @@ class LeakageAudit(Audit[LeakageParams]):
         assert inputs.tokenizer is not None
         tokenizer, classifier = parse_tokenizer(inputs.tokenizer, "the audit's inputs"), None
         for batch in context.batches("cut", len(inputs.documents), size=_DOCUMENTS):
-            classifier = classifier or load_classifier(
-                tagger.path, device=tagger.device, dtype=tagger.dtype, threads=tagger.threads
-            )
+            if classifier is None:
+                with context.loading():
+                    classifier = load_classifier(
+                        tagger.path, device=tagger.device, dtype=tagger.dtype, threads=tagger.threads
+                    )
             texts = inputs.documents[batch.rows]
             for document, text, entities in zip(batch.items, texts, classifier.find_entities(texts), strict=True):
                 cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))
@@ -100,8 +102,8 @@ class LeakageAudit(Audit[LeakageParams]):
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MAX_ERRORS, pairs.suffixes.shape[1])
-        batches = context.batches(_inexact_stage(model), len(sample), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
-        for batch in batches:
+        stage, calls = _inexact_stage(model), [1.0] * len(self.params.schemes)
+        for batch in context.batches(stage, len(sample), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT, calls=calls):
             sequences = sample[batch.items]
             for scheme in self.params.schemes:
                 inexact = inexact_probabilities(

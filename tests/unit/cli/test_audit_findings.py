@@ -72,15 +72,14 @@ def test_headers_of_a_too_wide_table_wrap(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("device", "dtype", "models", "shown"),
+    ("device", "dtype", "shown"),
     [
-        ("cpu", "auto", 2, "float32"),
-        ("cuda", "auto", 1, "bfloat16"),
-        ("cuda", "auto", 2, "auto"),
-        ("cuda", "float16", 1, "float16"),
+        ("cpu", "auto", ["float32", "bfloat16"]),
+        ("cuda", "auto", ["auto", "bfloat16"]),
+        ("cuda", "float16", ["float16", "bfloat16"]),
     ],
 )
-def test_the_precision_is_named_where_it_is_known(device: str, dtype: str, models: int, shown: str) -> None:
+def test_the_precision_is_named_where_it_is_known(device: str, dtype: str, shown: list[str]) -> None:
     model = MODEL.model_copy(update={"device": device, "dtype": dtype})
-    spec = with_precision(HEADER.spec.model_copy(update={"models": (model,) * models}), "bfloat16")
-    assert [one.dtype for one in spec.models] == [shown] * models
+    spec = with_precision(HEADER.spec.model_copy(update={"models": (model, model)}), {1: {"dtype": "bfloat16"}})
+    assert [one.dtype for one in spec.models] == shown

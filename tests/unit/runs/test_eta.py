@@ -1,5 +1,7 @@
 """Progress and ETA include the stages that were announced and have not begun."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.runs.reader import Eta, EtaBasis, StageWork, eta_of, progress_of
@@ -7,12 +9,12 @@ from harness.runs.reader import Eta, EtaBasis, StageWork, eta_of, progress_of
 
 def stage(name: str, announced: float, done: float = 0.0, seconds: float = 0.0, *, weight: float = 1.0) -> StageWork:
     """Return an announced stage."""
-    return StageWork(name, announced, done, int(done), draw_weight=weight, seconds=seconds, is_announced=True)
+    return replace(undeclared(name, announced, done, seconds), draw_weight=weight, is_announced=True)
 
 
 def undeclared(name: str, announced: float, done: float = 0.0, seconds: float = 0.0) -> StageWork:
     """Return a stage that was not announced before it began."""
-    return StageWork(name, announced, done, int(done), seconds=seconds)
+    return StageWork(name, announced, done, int(done), seconds=seconds, pace=seconds / done if done else None)
 
 
 def test_a_run_without_stages_has_neither() -> None:
