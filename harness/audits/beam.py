@@ -132,6 +132,7 @@ class BeamSearch:
         """
         rows, length = suffixes.shape
         tokens = to_device(self.predictor, prefixes)
+        self.on_step(first_row / self.all_rows, step_name(self.all_rows, 0, length))
         states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1), is_shared=True)
         alive = PartialSuffixes(
             np.arange(rows), np.zeros(rows), np.empty((rows, 0), np.int64), self.start.part(np.zeros(rows, np.int64))

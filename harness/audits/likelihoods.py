@@ -39,7 +39,7 @@ class LocalModels:
         """
         from harness.audits.exact import exact_logprobs  # loads torch
 
-        for batch in self._context.batches(stage.name, stage.sequences, size=stage.size, weight=stage.weight):
+        for batch in self._context.batches(stage.name, stage.sequences, size=stage.size):
             prefixes, suffixes = stage.pairs(batch.items)
             target = self._context.target(model)
             yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, min_probability=min_probability)
@@ -56,9 +56,9 @@ class LocalModels:
         from harness.audits.exact import text_statistics  # loads torch
 
         tokens = np.array([len(text) for text in texts])
-        weights = (2 * tokens + len(before) if len(before) else tokens) * len(tokens)
-        calls = (float(tokens.sum()), float((tokens + len(before)).sum()))[: 1 + (len(before) > 0)]
-        for batch in self._context.batches(stage, len(texts), size=_TEXTS, weight=weights / weights.sum(), calls=calls):
+        work = [tokens, tokens + len(before)] if len(before) else [tokens]  # of each call
+        weights, calls = sum(work) * len(texts) / np.sum(work), [float(of_call.sum()) for of_call in work]
+        for batch in self._context.batches(stage, len(texts), size=_TEXTS, weight=weights, calls=calls):
             target, part = self._context.target(model), [texts[number] for number in batch.items]
             alone = text_statistics(target, part, NO_TOKENS)
             yield batch.items, alone, text_statistics(target, part, before) if len(before) else [None] * len(part)

@@ -17,4 +17,4 @@ class NearParams(SchemeParams):
     @property
     def near_weight(self) -> float:
         """The work of a near-verbatim probability relative to an exact one."""
-        return 1 + 0.4 * self.beams
+        return 1 + 0.5 * self.beams

@@ -19,5 +19,3 @@ class Stage:
     """The number of sequences in a batch of a model on this machine."""
     done: Ints
     """Those with rows."""
-    weight: float = 1.0
-    """The work of a sequence relative to other stages."""

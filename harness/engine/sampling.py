@@ -109,6 +109,7 @@ class _Sampling:
         numbers = np.arange(turn.start, turn.stop)
         draws = len(numbers)
         tokens = to_device(predictor, prefixes)  # [prefixes, prefix length]
+        self._report(first_prefix, admitted, turn.start, 0)
         states, branches, last_prefix_logprob = begin_branches(predictor, tokens, room=length - 1, is_shared=draws > 1)
         keys = self.keys[first_prefix : first_prefix + admitted]
         uniform = torch.as_tensor(
@@ -116,7 +117,7 @@ class _Sampling:
             device=predictor.device,
         )
         branch_of = torch.arange(admitted * draws, device=predictor.device) // draws  # [prefixes * draws]
-        # The share after the pass over the prefixes, whose time says nothing about the tokens.
+        # Again after the pass over the prefixes, whose time says nothing about the tokens.
         self._report(first_prefix, admitted, turn.start, 0)
         alone = Placement(branch_of, branch_of, branch_of[:0], max_branches=1)
         tree = Tree(admitted, length, predictor.device)

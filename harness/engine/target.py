@@ -287,10 +287,8 @@ class Target:
                 share = (group.start + (group.stop - group.start) * step / length) / len(prefixes)
                 self.report_step(share, step_name(len(prefixes), step, length))
 
-            walks = (
-                Walk(self.runner, prefixes[group], branches=branches, length=length, on_step=partial(report, group))
-                for group in groups
-            )
+            options = {"branches": branches, "length": length}
+            walks = (Walk(self.runner, prefixes[group], partial(report, group), **options) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
         suffixes = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")

@@ -28,17 +28,10 @@ class Walk:
     """
 
     def __init__(
-        self,
-        runner: ModelRunner,
-        prefixes: Tokens,
-        *,
-        branches: int,
-        length: int,
-        on_step: Callable[[int], None] = lambda step: None,
+        self, runner: ModelRunner, prefixes: Tokens, on_step: Callable[[int], None], *, branches: int, length: int
     ) -> None:
         """on_step: gets the number of tokens after each one; 0 after the prefixes."""
-        self._runner = runner
-        self._on_step = on_step
+        self._runner, self._on_step = runner, on_step
         self.prefixes = prefixes
         self.length = length
         self.owner: Ints = np.arange(len(prefixes))

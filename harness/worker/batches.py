@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -186,14 +185,14 @@ class BatchLog:
     def _share_after(self, now: _Moment) -> float:
         """Return the share of the time of the open batch that has passed.
 
-        A batch is expected to pass like the one before it in its loop. In the first one, the first step of a call ends
+        A batch is expected to pass like the one before it in its loop. In the first one, the last step 0 of a call ends
         its preparation, such as the pass over the prefixes, and the others are expected to take equally long.
         """
         if usual := self._usual.get(self.key.rpartition("/")[0]):
             calls, seconds = zip(*usual, strict=True)
             return float(np.interp(now.calls, calls, seconds) / max(seconds[-1], 1e-9))
         works = np.cumsum([0.0, *self._calls])
-        _, first = next(pair for pair in pairwise([*self._moments, now]) if pair[0].calls >= int(now.calls))
+        first = [moment for moment in self._moments if moment.calls <= int(now.calls)][-1]
         done_first, done = np.interp([first.calls, now.calls], np.arange(len(works)), works / works[-1]).tolist()
         if done <= done_first:
             return 0.0

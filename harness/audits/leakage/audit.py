@@ -14,7 +14,7 @@ from harness.audits.leakage.rows import (
     likeliest_matches,
     measured_pairs,
 )
-from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens, weight_of_tokens
+from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens
 from harness.audits.likelihoods import likelihoods
 from harness.audits.near_results import measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme
@@ -58,7 +58,7 @@ class LeakageAudit(Audit[LeakageParams]):
         models = range(len(targets))
         for model in models:
             for length in reversed(lengths):
-                context.announce(stage_of_tokens(model, length), len(pairs), weight=weight_of_tokens(pairs, length))
+                context.announce(stage_of_tokens(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
             context.announce(near_stage(model), len(near), weight=self.params.near_weight)
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")

@@ -30,12 +30,6 @@ def stage_of_tokens(model: int, length: int) -> str:
     return f"model {model + 1}, {length} tokens"
 
 
-def weight_of_tokens(pairs: Pairs, length: int) -> float:
-    """Return the work of a sequence after a prefix of `length` tokens, relative to one after its whole prefix."""
-    suffix = int(pairs.suffixes.shape[1])
-    return (length + suffix) / (pairs.prefix_length + suffix)
-
-
 def measure_tokens(
     context: AuditContext,
     source: Likelihoods,
@@ -52,7 +46,6 @@ def measure_tokens(
         lambda sequences: (pairs.prefixes[sequences, -length:], pairs.suffixes[sequences]),
         size=_SEQUENCES,
         done=done,
-        weight=weight_of_tokens(pairs, length),
     )
     for sequences, logprobs in source.exact_logprobs(model, stage, list(policies.values())):
         # An endpoint has no parameters to count.

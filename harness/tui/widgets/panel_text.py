@@ -85,7 +85,7 @@ def _interval(figure: AuditFigure) -> str:
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     """Return the progress of each stage of an audit, the load of the machine, and the warnings."""
-    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.stages]
+    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.summary.stages]
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
