@@ -139,7 +139,9 @@ class BeamSearch:
         )
         bound = np.zeros((rows, self.start.limit + 1))
         for step in range(length):
-            self.on_step((first_row + rows * step / length) / self.all_rows, step_name(self.all_rows, step, length))
+            # Few partial suffixes are followed before the second token.
+            share = max(0, step - 1) / max(1, length - 1)
+            self.on_step((first_row + rows * share) / self.all_rows, step_name(self.all_rows, step, length))
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
             own_tokens = suffixes[alive.owner, step]
             following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own_tokens, self.policy.at(step))

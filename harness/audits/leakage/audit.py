@@ -26,8 +26,6 @@ from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
 _DOCUMENTS, _INEXACT_SEQUENCES = 32, 16  # per batch
-_INEXACT_WEIGHT = 8.0
-"""Work for a sequence's inexact matches, relative to its exact probabilities."""
 
 
 class LeakageAudit(Audit[LeakageParams]):
@@ -59,7 +57,7 @@ class LeakageAudit(Audit[LeakageParams]):
         for model in models:
             for length in reversed(lengths):
                 context.announce(stage_of_tokens(model, length), len(pairs))
-            context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
+            context.announce(_inexact_stage(model), len(inexact), weight=self._inexact_weight(pairs))
             context.announce(near_stage(model), len(near), weight=self.params.near_weight)
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         policies = {scheme: self.params.policies[scheme] for scheme in self.params.schemes}
@@ -97,13 +95,19 @@ class LeakageAudit(Audit[LeakageParams]):
                     starts, tokens = zip(*cuts, strict=True)
                     context.emit(PAIRS.name, document=document, start=starts, order=order, tokens=tokens)
 
+    def _inexact_weight(self, pairs: Pairs) -> float:
+        """Return the work for a sequence's inexact matches, relative to its exact probabilities."""
+        suffix = int(pairs.suffixes.shape[1])
+        return len(self.params.schemes) * self.params.branches * suffix / (2 * (pairs.prefix_length + suffix))
+
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, sample: Ints) -> None:
         """Measure the probabilities of inexact suffixes of the sequences in `sample` after their whole prefixes."""
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MAX_ERRORS, pairs.suffixes.shape[1])
-        stage, calls = _inexact_stage(model), [1.0] * len(self.params.schemes)
-        for batch in context.batches(stage, len(sample), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT, calls=calls):
+        stage, weight = _inexact_stage(model), self._inexact_weight(pairs)
+        calls = [0.05 if scheme is Scheme.GREEDY else 1.0 for scheme in self.params.schemes]
+        for batch in context.batches(stage, len(sample), size=_INEXACT_SEQUENCES, weight=weight, calls=calls):
             sequences = sample[batch.items]
             for scheme in self.params.schemes:
                 inexact = inexact_probabilities(
