@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _ARRAYS, _VALUES = "inputs.npz", "inputs.json"
 FIGURES = table("figure", name=Kind.TEXT, value=Kind.REAL, low=Kind.REAL, high=Kind.REAL, of=Kind.INTEGER)
 """The live measures of every audit: value, 95 % interval (NaN if none), and number of items."""
+Work = float | Sequence[float]
+"""The work of each of some items relative to that of others, one number for all if it is the same."""
 RowsOf = Callable[[str], Rows]
 """Returns the rows of the table with this name."""
 
@@ -124,14 +126,7 @@ class AuditContext(ABC):
 
     @abstractmethod
     def batches(
-        self,
-        stage: str,
-        items: int,
-        *,
-        size: int,
-        weight: float | Sequence[float] = 1.0,
-        ends: Sequence[int] = (),
-        calls: Sequence[float] = (1.0,),
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
         """Yield batches of at most `size` over the items 0 to `items` - 1, without those that are done.
 

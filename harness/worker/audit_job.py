@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.registry import audit_named
-from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext
+from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, Work
 from harness.core.errors import HarnessError
 from harness.core.protocol import ENDPOINT_KEYS, FINDINGS, read_request
 from harness.core.requests import AuditRequest, read_rows
@@ -83,14 +83,7 @@ class WorkerAuditContext(AuditContext):
         self._log.announce(stage, items * weight)
 
     def batches(
-        self,
-        stage: str,
-        items: int,
-        *,
-        size: int,
-        weight: float | Sequence[float] = 1.0,
-        ends: Sequence[int] = (),
-        calls: Sequence[float] = (1.0,),
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
         weights = np.broadcast_to(weight, items)
         self._log.enter(stage, float(weights.sum()), noun="audit")

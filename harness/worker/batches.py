@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from harness.core.audit import Work
 from harness.core.errors import HarnessError
 from harness.core.protocol import LEAD, JobRequest
 from harness.core.spec import TargetConfig
@@ -61,7 +62,7 @@ class BatchLog:
         self._began_at = 0.0
         self._moments = [_Moment(0.0, 0.0)]
         self._usual: dict[str, list[_Moment]] = {}
-        self._calls: Sequence[float] = (1.0,)
+        self._calls: Work = 1.0
         self._share = 0.0
         self._reported_at = 0.0
         self._has_begun_outside = False
@@ -134,7 +135,7 @@ class BatchLog:
         self._channel.send("event", name=role, **model.record, number=number)
 
     @contextlib.contextmanager
-    def batch(self, key: str, weight: float, *, calls: Sequence[float] = (1.0,)) -> Iterator[None]:
+    def batch(self, key: str, weight: float, *, calls: Work = 1.0) -> Iterator[None]:
         """Begin a batch, and mark it as done when the block ends. What is sent inside the block belongs to it.
 
         A batch whose loop the job leaves is not done. calls: the expected work of each call of the engine.
@@ -191,7 +192,7 @@ class BatchLog:
         if usual := self._usual.get(self.key.rpartition("/")[0]):
             calls, seconds = zip(*usual, strict=True)
             return float(np.interp(now.calls, calls, seconds) / max(seconds[-1], 1e-9))
-        works = np.cumsum([0.0, *self._calls])
+        works = np.cumsum([0.0, *np.atleast_1d(self._calls)])
         first = [moment for moment in self._moments if moment.calls <= int(now.calls)][-1]
         done_first, done = np.interp([first.calls, now.calls], np.arange(len(works)), works / works[-1]).tolist()
         if done <= done_first:

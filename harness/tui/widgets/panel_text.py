@@ -52,7 +52,8 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
     facts, rate = list[Fact](), snapshot.suffixes_per_s
     if rate is not None:
         facts = [("suffixes/s", f"{rate:,.1f}"), ("tokens/s", f"{rate * suffix_length:,.0f}")]
-    return facts + _machine_facts(snapshot.telemetry)
+    warning = snapshot.summary.warning
+    return [*facts, *_machine_facts(snapshot.telemetry), *([("warning", sanitize(warning))] if warning else [])]
 
 
 def shared_beginning(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs
+from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs, Work
 from harness.core.findings import Findings
 from harness.core.rows import Rows, concatenate_rows, validate_columns
 from harness.core.spec import TargetConfig
@@ -133,14 +133,7 @@ class InMemory(AuditContext):
         self.announced[stage] = items
 
     def batches(
-        self,
-        stage: str,
-        items: int,
-        *,
-        size: int,
-        weight: float | Sequence[float] = 1.0,
-        ends: Sequence[int] = (),
-        calls: Sequence[float] = (1.0,),
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
         # A stage that was not announced would not be part of the progress and the ETA before it.
         assert stage in self.announced or stage == REVEALING
