@@ -24,7 +24,7 @@ from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.shaping import top_tokens
 from harness.engine.target import Target
-from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
+from harness.engine.tree import OnStep, assign_rows, begin_branches, prefix_groups, step_name, to_device, to_host
 
 _HEAD = 256
 """The number of likeliest tokens to examine after each partial suffix."""
@@ -110,13 +110,20 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """A search under a policy. start: the distances of sequences without tokens. rows_at_once: that fit into memory."""
+    """A search under a policy.
+
+    start: the distances of sequences without tokens.
+    rows_at_once: that fit into memory.
+    all_rows: the number of all given suffixes.
+    """
 
     predictor: Predictor
     policy: Policy
     start: Distances
     beam: Beam
     rows_at_once: int
+    all_rows: int
+    on_step: OnStep
 
     def run(self, prefixes: Tokens, suffixes: Ints, first_row: int) -> list[Ending]:
         """Return the suffixes near `suffixes` [rows, length] after `prefixes` [rows, any].
@@ -125,12 +132,16 @@ class BeamSearch:
         """
         rows, length = suffixes.shape
         tokens = to_device(self.predictor, prefixes)
+        self.on_step(first_row / self.all_rows, step_name(self.all_rows, 0, length))
         states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1), is_shared=True)
         alive = PartialSuffixes(
             np.arange(rows), np.zeros(rows), np.empty((rows, 0), np.int64), self.start.part(np.zeros(rows, np.int64))
         )
         bound = np.zeros((rows, self.start.limit + 1))
         for step in range(length):
+            # Few partial suffixes are followed before the second token.
+            share = max(0, step - 1) / max(1, length - 1)
+            self.on_step((first_row + rows * share) / self.all_rows, step_name(self.all_rows, step, length))
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
             own_tokens = suffixes[alive.owner, step]
             following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own_tokens, self.policy.at(step))
@@ -206,7 +217,9 @@ def search_suffixes(
     target.check_pairs(prefixes, suffixes)
 
     def search(rows_at_once: int) -> list[NDArray[Any]]:
-        beam_search = BeamSearch(target.runner, policy, start, beam, rows_at_once)
+        beam_search = BeamSearch(
+            target.runner, policy, start, beam, rows_at_once, all_rows=len(prefixes), on_step=target.report_step
+        )
         parts = [
             read(ending)
             for group in prefix_groups(target.runner, prefixes, rows_at_once // expected)

@@ -55,7 +55,10 @@ class LocalModels:
         """
         from harness.audits.exact import text_statistics  # loads torch
 
-        for batch in self._context.batches(stage, len(texts), size=_TEXTS):
+        tokens = np.array([len(text) for text in texts])
+        work = [tokens, tokens + len(before)] if len(before) else [tokens]  # of each call
+        weights, calls = sum(work) * len(texts) / np.sum(work), [float(of_call.sum()) for of_call in work]
+        for batch in self._context.batches(stage, len(texts), size=_TEXTS, weight=weights, calls=calls):
             target, part = self._context.target(model), [texts[number] for number in batch.items]
             alone = text_statistics(target, part, NO_TOKENS)
             yield batch.items, alone, text_statistics(target, part, before) if len(before) else [None] * len(part)

@@ -24,8 +24,6 @@ NEAR = table(
 """The probability of a suffix within 0, 1, … token edits, and within each of `CHARACTER_EDITS`."""
 OVER = 0.001
 TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
-NEAR_WEIGHT = 40.0
-"""Work for a near-verbatim probability, relative to an exact one."""
 NEAR_BATCH = 16
 NEAR_MEAN = Measure(
     "near_mean",
@@ -68,7 +66,9 @@ def measure_near(
         return
     from harness.audits.near_suffixes import near_probabilities  # loads torch
 
-    for batch in context.batches(near_stage(model), len(keys[0]), size=NEAR_BATCH, weight=NEAR_WEIGHT):
+    # The exact probabilities are a second call.
+    stage, weight, calls = near_stage(model), params.near_weight, (params.near_weight, 1.0)
+    for batch in context.batches(stage, len(keys[0]), size=NEAR_BATCH, weight=weight, calls=calls):
         prefixes, suffixes = (part[batch.items] for part in pairs)
         tokens, characters = near_probabilities(context.target(model), prefixes, suffixes, policy, params, tokenizer)
         text, sequence = (part[batch.items] for part in keys)

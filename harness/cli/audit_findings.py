@@ -3,8 +3,10 @@
 import io
 import shutil
 import textwrap
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.audits.registry import audit_named
 from harness.cli.options import recorded_values
@@ -14,7 +16,7 @@ from harness.core.findings import Findings, FoundTable
 from harness.core.inputs import as_harness_error
 from harness.core.text import plain_value
 from harness.runs.audit_reader import AuditReader
-from harness.runs.facts import read_record
+from harness.runs.facts import model_sentences, read_record
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
 from harness.submit.finding_tables import format_column, is_numeric_column, named_figures, redact_findings
@@ -43,6 +45,7 @@ def findings_of(folder: RunFolder, *, redact: bool = False) -> Findings:
             lambda name: reader.audit_rows(tables[name]).columns,
             tuple(model.id for model in spec.models),
         )
+    findings = replace(findings, sentences=[*findings.sentences, *model_sentences(read_record(folder))])
     return redact_findings(findings) if redact else findings
 
 
@@ -110,20 +113,17 @@ def audit_header(folder: RunFolder) -> "AuditHeader":
     from harness.submit.audit_page import AuditHeader
 
     record, spec = read_record(folder), folder.audit_spec()
-    audit_type, loaded = audit_named(spec.audit), record.events.get("worker_target", {}).get("dtype")
-    fields = vars(record) | {"spec": with_precision(spec, loaded)}
+    audit_type = audit_named(spec.audit)
+    fields = vars(record) | {"spec": with_precision(spec, record.loaded)}
     return AuditHeader(**fields, title=audit_type.title, reference=audit_type.reference)
 
 
-def with_precision(spec: AuditSpec, loaded: str | None) -> AuditSpec:
-    """Return `spec` with the precision in place of `auto` where it is known: on a CPU, and that of a single model."""
-    on_gpu = loaded if loaded is not None and len(spec.models) == 1 else "auto"
-    models = [
-        model.model_copy(update={"dtype": "float32" if model.device == "cpu" else on_gpu})
-        if model.dtype == "auto"
-        else model
-        for model in spec.models
-    ]
+def with_precision(spec: AuditSpec, loaded: Mapping[int, Mapping[str, Any]]) -> AuditSpec:
+    """Return `spec` with the precision of each model that was loaded; on a CPU, `auto` is float32."""
+    models = []
+    for number, model in enumerate(spec.models):
+        planned = "float32" if model.device == "cpu" and model.dtype == "auto" else model.dtype
+        models.append(model.model_copy(update={"dtype": loaded.get(number, {}).get("dtype", planned)}))
     return spec.model_copy(update={"models": tuple(models)})
 
 

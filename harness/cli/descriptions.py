@@ -25,7 +25,7 @@ MAX_CANDIDATES = 50
 """Candidates beyond the best ones are not scored: nobody reads them token by token."""
 _INPUTS = (
     *("attack", "origin", "round", "examples", "local_models", "workers", "endpoint"),
-    *("input_paths", "figures", "params", "changed", "seed", "warnings"),
+    *("input_paths", "figures", "params", "changed", "seed", "warnings", "model_notes"),
 )
 _PLAN = ("run", *_INPUTS, "budget", "error_cap")
 _RECORD = (

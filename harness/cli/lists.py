@@ -89,6 +89,11 @@ def _list_jobs(
     summaries = list(itertools.islice(matching, limit))
     noun = spec_type.noun
     is_filtered = any((statuses, tags, *conditions.values()))
+    running = ""
+    if not summaries and spec_type is AttackSpec:
+        current = [status for status in Status if not status.is_over]
+        audit = next(matching_summaries(on_error=print_error, kind="audit", statuses=current), None)
+        running = "" if audit is None else f" {audit.id} is an audit: `harness list audits` lists it."
     _print_list(
         f"{noun}s",
         summaries,
@@ -96,7 +101,7 @@ def _list_jobs(
         # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
         lambda summary: [sanitize(column.text(summary)) for column in COLUMNS],
         RunSummary.as_json,
-        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{spec_type.command}` starts one.",
+        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{spec_type.command}` starts one.{running}",
         json=json,
     )
     deletions = trash.deleted_records()

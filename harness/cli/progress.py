@@ -5,6 +5,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal
 
@@ -32,29 +33,37 @@ def _show_cursor_and_end(number: int) -> None:
 class StatusLine(ExitStack):
     """A line of text that changes. If stderr is not a terminal, it is printed again every `seconds` seconds."""
 
-    def __init__(self, *, seconds: float) -> None:
+    def __init__(self, *, seconds: float, ticks: bool = False) -> None:
+        """ticks: a terminal computes the line again several times a second."""
         super().__init__()
         self._seconds = seconds
         self._printed_at = -seconds
         self._key: object = None
+        self._line: Callable[[], str] = str
         self._live = None
         if _is_repainted():
             from rich.console import Console
             from rich.live import Live
+            from rich.text import Text
 
-            live = Live(console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+            live = Live(
+                console=Console(stderr=True),
+                auto_refresh=ticks,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                get_renderable=lambda: Text(self._line(), no_wrap=True, overflow="ellipsis"),
+            )
             self.enter_context(handled_end(_show_cursor_and_end))
             self._live = self.enter_context(live)
 
-    def update(self, line: str, key: object = None) -> None:
-        """Show `line`. A changed `key` prints it at once where lines are printed now and then."""
+    def update(self, line: str | Callable[[], str], key: object = None) -> None:
+        """Show `line`. A changed `key` prints it at once where lines are printed now and then; None does not."""
+        self._line = line if callable(line) else lambda: line
         if self._live is not None:
-            from rich.text import Text
-
-            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
-        elif key != self._key or time.monotonic() - self._printed_at >= self._seconds:
-            say(line)
-            self._key, self._printed_at = key, time.monotonic()
+            self._live.refresh()
+        elif key not in (None, self._key) or time.monotonic() - self._printed_at >= self._seconds:
+            say(self._line())
+            self._key, self._printed_at = self._key if key is None else key, time.monotonic()
 
 
 class ProgressBars(ExitStack):

@@ -156,18 +156,23 @@ def verify_bundle(
     )
     base = bundle if out is None else out / bundle.name
     began = time.monotonic()
-    with _work_folder(work) as place, StatusLine(seconds=10) as line:
+    with _work_folder(work) as place, StatusLine(seconds=10, ticks=True) as line:
 
-        def on_step(step: str) -> None:
-            line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
+        def show(words: str, key: str | None = None) -> None:
+            line.update(
+                lambda: f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(words)}",
+                key,
+            )
 
+        show("opening the bundle", "opening")
         settings = RunSettings(
             use_own_environment=options.own_environment,
             wheels=options.wheels,
             may_use_network=options.allow_network_install,
             may_run_without_sandbox=options.unsafe,
             device=device,
-            on_step=on_step,
+            on_step=lambda step: show(step, step),
+            on_line=show,
         )
         verification = Verification(bundle, work=place, frozen=frozen)
         verdict = verification.run(inputs, settings)

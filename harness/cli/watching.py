@@ -115,7 +115,8 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
         with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
             while True:
                 summary = run_summary(folder)
-                line.update(status_line(summary), key=summary.status.words)
+                warning = f"\n! {sanitize(summary.warning)}" if summary.warning else ""
+                line.update(status_line(summary) + warning, key=(summary.status.words, warning))
                 if summary.status.is_over:
                     return summary
                 is_young = time.monotonic() - began < _FIRST_SECONDS

@@ -8,6 +8,7 @@ so a report can be computed again from the record alone, without a model.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _ARRAYS, _VALUES = "inputs.npz", "inputs.json"
 FIGURES = table("figure", name=Kind.TEXT, value=Kind.REAL, low=Kind.REAL, high=Kind.REAL, of=Kind.INTEGER)
 """The live measures of every audit: value, 95 % interval (NaN if none), and number of items."""
+Work = float | Sequence[float]
+"""The work of each of some items relative to that of others, one number for all if it is the same."""
 RowsOf = Callable[[str], Rows]
 """Returns the rows of the table with this name."""
 
@@ -117,17 +120,21 @@ class AuditContext(ABC):
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
         """Announce a later stage and its approximate work, so that progress includes it from the start."""
 
+    def loading(self) -> AbstractContextManager[None]:
+        """Return a context in which a model other than a `target` is loaded, which a live view shows."""
+        return nullcontext()
+
     @abstractmethod
     def batches(
-        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
         """Yield batches of at most `size` over the items 0 to `items` - 1, without those that are done.
 
         If a model is slow, the size is measured, so that a batch takes half a minute. No batch has items on both
         sides of one of `ends`.
 
-        A batch is done when the next one is requested. `weight` is the work of one item relative to other stages. The
-        name of a stage can be used once.
+        A batch is done when the next one is requested. `weight` is the work of one item, or of each, relative to other
+        stages, and `calls` that of each call of the engine in a batch. The name of a stage can be used once.
         """
 
     @abstractmethod

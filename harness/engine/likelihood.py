@@ -79,6 +79,7 @@ def measure_suffixes(
     are then left out are 0.
     """
     parts = []
+    on_step(0.0, f"{len(prefixes):,} sequences")
     for part in prefix_groups(runner, prefixes[:, view.start :], rows_at_once, further=suffixes.shape[1]):
         parts.append(_measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more))
         on_step(part.stop / len(prefixes), f"sequence {part.stop:,} of {len(prefixes):,}")

@@ -51,7 +51,7 @@ _ADVICE = (
     ),
 )
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
+_STORED_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def require_used_weights(path: Path, kind: str, unused: Collection[str], *, has_language_head: bool = True) -> None:
@@ -131,6 +131,7 @@ def load_target(
             suffix_length=suffix_length,
             vocabulary=vocabulary,
             bos_token=_checked_first_token(path, model),
+            stored_dtype=_STORED_DTYPES.get(_stored_dtype(path)),
             warn=warn,
         )
 

@@ -378,10 +378,7 @@ class ModelRunner:
         return False
 
     def _warn_of_decoder(self, reason: str) -> None:
-        warnings.warn(
-            f"the engine's own decoder is not used for this {_kind(self.model)} ({reason}); decoding is slower.",
-            stacklevel=2,
-        )
+        self._warn(f"the engine's own decoder is not used for this {_kind(self.model)} ({reason}); decoding is slower.")
 
     def _branched_logits(self, tokens: Tensor) -> Tensor:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""

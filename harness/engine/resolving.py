@@ -147,6 +147,13 @@ def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
     return None
 
 
+def has_chat_template(path: Path) -> bool:
+    """Return True if the tokenizer of the folder `path` has a chat template, as that of an instruct model has."""
+    with contextlib.suppress(HarnessError, ValueError, RecursionError, TypeError):
+        return (path / "chat_template.jinja").exists() or "chat_template" in _read_json(path / "tokenizer_config.json")
+    return False
+
+
 def resolve_target(
     id_: str,
     revision: str = "main",

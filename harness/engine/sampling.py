@@ -109,6 +109,7 @@ class _Sampling:
         numbers = np.arange(turn.start, turn.stop)
         draws = len(numbers)
         tokens = to_device(predictor, prefixes)  # [prefixes, prefix length]
+        self._report(first_prefix, admitted, turn.start, 0)
         states, branches, last_prefix_logprob = begin_branches(predictor, tokens, room=length - 1, is_shared=draws > 1)
         keys = self.keys[first_prefix : first_prefix + admitted]
         uniform = torch.as_tensor(
@@ -116,6 +117,8 @@ class _Sampling:
             device=predictor.device,
         )
         branch_of = torch.arange(admitted * draws, device=predictor.device) // draws  # [prefixes * draws]
+        # Again after the pass over the prefixes, whose time says nothing about the tokens.
+        self._report(first_prefix, admitted, turn.start, 0)
         alone = Placement(branch_of, branch_of, branch_of[:0], max_branches=1)
         tree = Tree(admitted, length, predictor.device)
         evaluations, max_rows = 0, admitted
@@ -140,15 +143,18 @@ class _Sampling:
             max_rows = max(max_rows, len(placement))
             whole = tree.policy_logprob[placement.parents] + policy_logprob[draw]
             tree.grow(placement, token[draw], token_logprob[draw], whole)
-            begun = (turn.start + len(numbers) * (step + 1) / length) / self.draws
-            name = step_name(len(self.keys), step, length)
-            self.on_step((first_prefix + admitted * begun) / len(self.keys), name)
+            self._report(first_prefix, admitted, turn.start + len(numbers) * (step + 1) / length, step + 1)
             if step + 1 < length:
                 states = predictor.advance(branches, token[draw], placement)
         count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()
         drawn = turn.start + torch.arange(len(branch_of), device=predictor.device) % draws
         first = torch.full_like(tree.owner, self.draws).scatter_reduce_(0, branch_of, drawn, "amin").cpu().numpy()
         return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations, first), max_rows
+
+    def _report(self, first_prefix: int, prefixes: int, draws: float, step: int) -> None:
+        """Report that so many draws of some prefixes are done, after so many tokens."""
+        share = (first_prefix + prefixes * draws / self.draws) / len(self.keys)
+        self.on_step(share, step_name(len(self.keys), step, self.length))
 
     def _count_admitted(self, placement: Placement, prefixes: int) -> int:
         """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""

@@ -81,9 +81,12 @@ class _Search:
         """
         device = self.predictor.device
         tokens = to_device(self.predictor, prefixes)  # [prefixes, prefix length]
+        self._report(first_prefix, len(prefixes), 0)
         states, branches, last_prefix_logprob = begin_branches(
             self.predictor, tokens, room=self.length - 1, is_shared=self.bounds.width != 1
         )
+        # Again after the pass over the prefixes, whose time says nothing about the tokens.
+        self._report(first_prefix, len(prefixes), 0)
         tree = Tree(len(prefixes), self.length, device)
         owner = rank = np.arange(len(prefixes))
         evaluations = 0
@@ -101,14 +104,17 @@ class _Search:
             placement = Placement.of(followed.parents, owner, device)
             columns = (followed.tokens, followed.token_logprob, followed.policy_logprob)
             tree.grow(placement, *(torch.as_tensor(column, device=device) for column in columns))
-            share = (first_prefix + len(prefixes) * (step + 1) / self.length) / self.all_prefixes
-            self.on_step(share, step_name(self.all_prefixes, step, self.length))
+            self._report(first_prefix, len(prefixes), step + 1)
             if step + 1 < self.length:
                 if len(owner) == 0:
                     break
                 states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), placement)
         count = np.ones(len(owner), np.int64)
         return [tree.paths(first_prefix, count, last_prefix_logprob, evaluations)]
+
+    def _report(self, first_prefix: int, prefixes: int, step: int) -> None:
+        share = (first_prefix + prefixes * step / self.length) / self.all_prefixes
+        self.on_step(share, step_name(self.all_prefixes, step, self.length))
 
     def _children(self, states: Tensor, tree: Tree, policy: Policy, seen: Tensor | None) -> "_Children":
         """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing.

@@ -29,10 +29,11 @@ from harness.engine.memory import (
 )
 from harness.engine.model_runner import ModelRunner, Warn
 from harness.engine.pieces import Piece
+from harness.engine.resolving import has_chat_template
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
 from harness.engine.sampling import sample_paths
 from harness.engine.search import Bounds, search_paths
-from harness.engine.tree import Paths, prefix_groups
+from harness.engine.tree import Paths, prefix_groups, step_name
 from harness.engine.walk import Walk
 
 Result = TypeVar("Result")
@@ -83,6 +84,7 @@ class Target:
         suffix_length: int = 50,
         vocabulary: int | None = None,
         bos_token: int | None = None,
+        stored_dtype: torch.dtype | None = None,
         warn: Warn | None = None,
     ) -> None:
         """Wrap a model that is on its device, or split over `pieces`, and in evaluation mode.
@@ -90,6 +92,7 @@ class Target:
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
         bos_token: the id that it sees before every prefix that does not begin with it, None for none.
         prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived.
+        stored_dtype: that of the files, None if it is unknown.
         warn: gets the sentence that decoding is slow.
         Raises HarnessError if the engine cannot run it.
         """
@@ -98,6 +101,8 @@ class Target:
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
+        self._stored_dtype = stored_dtype
+        self._has_chat_template = path is not None and has_chat_template(path)
         self.pieces = tuple(pieces)
         self.runner = ModelRunner(model, pieces, vocabulary=vocabulary, bos_token=bos_token, warn=warn)
         self.bos_token = bos_token
@@ -143,6 +148,8 @@ class Target:
             "blocks": " + ".join(str(len(piece)) for piece in self.pieces) or None,
             "device_name": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else None,
             "dtype": str(self.dtype).removeprefix("torch."),
+            "stored_dtype": None if self._stored_dtype is None else str(self._stored_dtype).removeprefix("torch."),
+            "has_chat_template": self._has_chat_template,
             "decoding": self.runner.decoding,
             "rows_at_once": self.rows_at_once,
             "threads": torch.get_num_threads(),
@@ -275,7 +282,13 @@ class Target:
 
         def followed(rows_at_once: int) -> Tokens:
             groups = prefix_groups(self.runner, prefixes, rows_at_once // branches)
-            walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
+
+            def report(group: slice, step: int) -> None:
+                share = (group.start + (group.stop - group.start) * step / length) / len(prefixes)
+                self.report_step(share, step_name(len(prefixes), step, length))
+
+            options = {"branches": branches, "length": length}
+            walks = (Walk(self.runner, prefixes[group], partial(report, group), **options) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
         suffixes = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")

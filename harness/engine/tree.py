@@ -165,8 +165,8 @@ def ignore_step(share: float, step: str) -> None:
 
 
 def step_name(prefixes: int, step: int, length: int) -> str:
-    """Return the name of a step, numbered from 0, of the suffixes after some prefixes."""
-    return f"{prefixes:,} prefix{'es' if prefixes > 1 else ''}, token {step + 1:,} of {length:,}"
+    """Return the name of a step of the suffixes after some prefixes; 0 is that of the prefixes themselves."""
+    return f"{prefixes:,} prefix{'es' if prefixes > 1 else ''}, token {step:,} of {length:,}"
 
 
 def prefix_groups(predictor: Predictor, prefixes: Tokens, max_prefixes: int, *, further: int = 0) -> list[slice]:

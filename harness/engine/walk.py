@@ -1,5 +1,7 @@
 """Step-by-step decoding, for attacks that choose the tokens themselves."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,8 +27,11 @@ class Walk:
     length: the length of a complete suffix.
     """
 
-    def __init__(self, runner: ModelRunner, prefixes: Tokens, *, branches: int, length: int) -> None:
-        self._runner = runner
+    def __init__(
+        self, runner: ModelRunner, prefixes: Tokens, on_step: Callable[[int], None], *, branches: int, length: int
+    ) -> None:
+        """on_step: gets the number of tokens after each one; 0 after the prefixes."""
+        self._runner, self._on_step = runner, on_step
         self.prefixes = prefixes
         self.length = length
         self.owner: Ints = np.arange(len(prefixes))
@@ -36,6 +41,7 @@ class Walk:
             tokens, room=length, keep=tokens.shape[1], is_shared=branches > 1
         )
         self.states: Tensor = self.prefix_states[:, -1]
+        on_step(0)
 
     def leading(self, count: int, policy: Policy | None = None) -> tuple[Ints, Floats]:
         """Return the `count` likeliest next tokens of each branch and their log-probabilities, both [branches, count].
@@ -69,6 +75,7 @@ class Walk:
         placement = Placement.of(parents, self.owner, self._runner.device)
         self.states = self._runner.advance(self._branches, to_device(self._runner, tokens), placement)
         self.suffixes = np.column_stack([self.suffixes[parents], tokens])
+        self._on_step(self.suffixes.shape[1])
 
     def select(self, rows: Ints) -> None:
         """Keep only the branches `rows`, in that order."""

@@ -21,6 +21,12 @@ from harness.sandbox import backend_named
 Event = tuple[int, float, str, dict[str, Any]]
 _MAX_VALUE = 160
 _GIB = 1 << 30
+_DECODERS = {
+    "the engine's decoder": "the engine's own decoder",
+    "the model's code": "its own code with a cache, which is slower than the engine's own decoder",
+    "whole sequences": "its own code without a cache, which reads the whole sequence again for each token",
+}
+"""The words for the ways in which a model decodes (`harness.engine.model_runner.ModelRunner.decoding`)."""
 
 
 class Fact(NamedTuple):
@@ -42,6 +48,7 @@ class RunRecord:
 
     events: the detail of the last event of each name.
     executions: the number of times that the run was started or resumed.
+    loaded: the last report of the worker about each model, by its number; the reference model of an attack has 1.
     nondeterminism: why a second run may not give the same submission bytes; empty if it should.
     """
 
@@ -50,6 +57,7 @@ class RunRecord:
     """None for a run that was only planned."""
     events: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     executions: int = 0
+    loaded: Mapping[int, dict[str, Any]] = field(default_factory=dict)
     nondeterminism: tuple[str, ...] = ()
     warnings: Sequence[str] = ()
     figures: Sequence[AuditFigure] = ()
@@ -62,15 +70,40 @@ def read_record(folder: RunFolder) -> RunRecord:
         return RunRecord(spec, summary)
     with as_harness_error(folder.path), AuditReader(folder.store) as reader:
         events, figures = reader.events(), reader.newest_figures() if spec.has_figures else ()
+        loaded = {report.get("number", 0): report for report in reader.events_named("worker_target")}
+        if (reference := reader.last_event("worker_reference")) is not None:
+            loaded[1] = reference
         return RunRecord(
             spec,
             summary,
             reader.last_events(),
             sum(name == "execution" for _, _, name, _ in events),
+            loaded,
             tuple(_nondeterminism(spec, summary.status, events)),
             reader.warnings(),
             figures,
         )
+
+
+def model_sentences(record: RunRecord) -> Iterator[str]:
+    """Yield how each local model was used, for the notes of an answer: decoding, precision, a template left out."""
+    spec = record.spec
+    models = spec.models if isinstance(spec, AuditSpec) else (spec.target, spec.reference)
+    for number, model in enumerate(models):
+        if model is None or "decoding" not in (loaded := record.loaded.get(number, {})):
+            continue
+        dtype, decoding = loaded["dtype"], loaded["decoding"]
+        stored = (
+            "" if loaded["stored_dtype"] in (None, dtype) else f" (its weights are stored in {loaded['stored_dtype']})"
+        )
+        yield f"{model.name} computed in {dtype}{stored} and decoded by {_DECODERS.get(decoding, decoding)}."
+        if stored and len(record.loaded) > 1:
+            yield f"A comparison with {model.name} is one of its stored weights only, because they computed in {dtype}."
+        if loaded["has_chat_template"]:
+            yield (
+                f"{model.name} is an instruct model (its tokenizer has a chat template), and was given raw text "
+                "without the template. In a chat it may answer otherwise."
+            )
 
 
 def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
@@ -152,10 +185,9 @@ def _spec_facts(record: RunRecord) -> Iterator[Fact]:
     )
     yield Fact("machine", "machine", spec.hardware, _machine_text(spec.hardware) if spec.hardware else "")
     if isinstance(spec, AuditSpec):
-        # Of several models, the last report says nothing about the others.
-        loaded = record.events.get("worker_target") if len(spec.models) == 1 else None
-        for model in spec.models:
-            yield from _model_facts("tokenizer" if model.is_tokenizer_only else "model", model, loaded)
+        for number, model in enumerate(spec.models):
+            label = "tokenizer" if model.is_tokenizer_only else "model"
+            yield from _model_facts(label, model, record.loaded.get(number))
         if endpoint := spec.params.get("endpoint"):
             form = spec.params.get("form")
             how = f", prompts as {form['prompt']}, log-probabilities by {form['field']}" if form else ""
@@ -181,9 +213,11 @@ def _spec_facts(record: RunRecord) -> Iterator[Fact]:
     yield Fact("data", "data (sha256)", spec.data_sha256, files)
     if spec.target is None:
         yield Fact("models", "target", None, "none: the attack does not use one")
-    for label, target in (("target", spec.target), ("reference model", spec.reference)):
+    for number, (label, target) in enumerate((("target", spec.target), ("reference model", spec.reference))):
         if target is not None:
-            yield from _model_facts(label, target, record.events.get(f"worker_{label.partition(' ')[0]}"))
+            yield from _model_facts(label, target, record.loaded.get(number))
+    for sentence in model_sentences(record):
+        yield Fact("model_notes", "model note", sentence, sentence)
 
 
 def _event_facts(record: RunRecord) -> Iterator[Fact]:

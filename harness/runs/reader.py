@@ -3,7 +3,7 @@
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,13 @@ LAST_ATTEMPTS = (
 )
 """SQL that keeps the valid rows of a table: those of the last attempt of their batch."""
 _WORK = TypeAdapter(list[tuple[int, float, float]])
+_PLAN = TypeAdapter(list[tuple[str, float, float, bool]])
+SHARED_WORK = 0.6
+"""n draws after one prefix are expected to take the time of n ** 0.6 single ones."""
+_TELLING_SHARE = 0.1
+"""The part of a batch after which its pace is taken for that of the stage."""
+_ETA_PROGRESS, _ETA_BATCHES = 0.05, 3
+"""The part of the work, or the batches, before which no ETA is shown."""
 
 
 def _parse_detail(text: Any) -> Any:
@@ -39,6 +46,7 @@ def _parse_detail(text: Any) -> Any:
 
 _Detail = Annotated[dict[Any, Any], BeforeValidator(_parse_detail)]
 _DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[_Detail]]), TypeAdapter(list[tuple[str, _Detail]])
+_LOADS = TypeAdapter(list[tuple[float, _Detail]])
 _EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, _Detail]]), TypeAdapter(list[tuple[int, float, _Detail]])
 
 
@@ -84,6 +92,8 @@ class StageWork:
     """The time in which at least one of its done batches ran, or an open one until its last report."""
     is_announced: bool = False
     """True if the job announced the stage before it began."""
+    pace: float | None = None
+    """The seconds that a draw of the rest is expected to take, by the stage's own batches; None before one is done."""
 
     @property
     def left(self) -> float:
@@ -91,13 +101,86 @@ class StageWork:
         return max(0.0, self.announced - self.done)
 
 
-def _covered_seconds(intervals: Iterable[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals, which are ordered by their begin. Several workers may overlap."""
+class BatchWork(NamedTuple):
+    """A batch that is done, or an open one until its last report.
+
+    draws: of the whole batch; share: the part of them that is done; begun, ended: without the time in which a model
+    was loaded.
+    """
+
+    key: str
+    draws: float
+    share: float
+    begun: float
+    ended: float
+    is_done: bool
+
+    @property
+    def done(self) -> float:
+        """The draws that are done."""
+        return self.draws * self.share
+
+
+_BATCHES = TypeAdapter(list[BatchWork])
+
+
+def stages_of(
+    plan: Iterable[tuple[str, float, float, bool]], batches: Iterable[BatchWork], passes: Mapping[str, int]
+) -> list[StageWork]:
+    """Return the work of the stages of a plan.
+
+    plan: the name, the draws and the weight of a draw of each stage, and whether it was announced.
+    passes: the examples of each stage with several passes over them.
+    """
+    by_stage: dict[str, list[BatchWork]] = {}
+    for batch in sorted(batches, key=lambda batch: batch.begun):
+        # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
+        by_stage.setdefault(batch.key.rsplit("/", 2)[0], []).append(batch)
+    stages = []
+    for stage, announced, draw_weight, is_announced in plan:
+        parts = by_stage.get(stage, [])
+        stages.append(
+            StageWork(
+                stage,
+                announced,
+                sum(batch.done for batch in parts),
+                sum(batch.is_done for batch in parts),
+                draw_weight,
+                _covered_seconds(parts),
+                is_announced,
+                _pace(parts, announced, passes.get(stage, 0)),
+            )
+        )
+    return stages
+
+
+def _pace(batches: Sequence[BatchWork], announced: float, examples: int) -> float | None:
+    """Return the seconds that a draw of the rest of a stage is expected to take, None before one is done.
+
+    Small batches, such as one whose size was measured, say little about large ones. examples: those of a stage with
+    several passes, 0 with one. The draws of the second pass share the beginnings of their suffixes.
+    """
+    begun = [batch for batch in batches if batch.done > 0]
+    number = max((batch.key.rsplit("/", 2)[1] for batch in begun), default="")
+    begun = [batch for batch in begun if batch.key.rsplit("/", 2)[1] == number]
+    telling = [batch for batch in begun if batch.share >= _TELLING_SHARE] or begun
+    large = [batch for batch in telling if 2 * batch.draws >= max(batch.draws for batch in telling)]
+    if not large:
+        return None
+    pace = _covered_seconds(large) / sum(batch.done for batch in large)
+    if number == "0" and examples and (later := announced - examples) > 0:
+        left = max(0.0, examples - sum(batch.done for batch in begun))
+        return float(pace * (left + examples * ((announced / examples) ** SHARED_WORK - 1)) / (left + later))
+    return pace
+
+
+def _covered_seconds(batches: Iterable[BatchWork]) -> float:
+    """Return the time in which at least one of the batches ran, which are ordered by their begin."""
     seconds, covered_to = 0.0, -math.inf
-    for begun, ended in intervals:
+    for batch in batches:
         # A clock that is set back gives an end before the begin.
-        seconds += max(0.0, ended - max(begun, covered_to))
-        covered_to = max(covered_to, ended)
+        seconds += max(0.0, batch.ended - max(batch.begun, covered_to))
+        covered_to = max(covered_to, batch.ended)
     return seconds
 
 
@@ -196,37 +279,32 @@ class RunReader:
 
         If the job is running, the work of open batches counts as far as it is reported.
         """
-        with as_harness_error(self.path):
-            done: dict[str, list[tuple[float, float, float, bool]]] = {}
-            batches = self.query(
-                "SELECT key, weight, attempt.at, done.at, 1 FROM done "
-                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch)"
+        batches = self.query(
+            "SELECT key, weight, 1.0, attempt.at, done.at, 1 FROM done "
+            "JOIN attempt USING (batch, attempt) JOIN batch USING (batch)"
+        )
+        if is_running:
+            batches += self.query(
+                "SELECT key, weight, share, attempt.at, step.at, 0 FROM step "  # noqa: S608
+                f"JOIN batch USING (batch) JOIN attempt USING (batch) {LAST_ATTEMPTS}"
             )
-            if is_running:
-                batches += self.query(
-                    "SELECT key, share * weight, attempt.at, step.at, 0 FROM step "  # noqa: S608
-                    f"JOIN batch USING (batch) JOIN attempt USING (batch) {LAST_ATTEMPTS}"
-                )
-            for key, weight, begun, ended, is_done in sorted(batches, key=lambda batch: float(batch[2])):
-                # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
-                stage = str(key).rsplit("/", 2)[0]
-                done.setdefault(stage, []).append((float(weight), float(begun), float(ended), bool(is_done)))
-            stages = []
-            plan = self.query("SELECT stage, weight, draw_weight, is_announced FROM plan ORDER BY seq")
-            for stage, announced, draw_weight, is_announced in plan:
-                parts = done.get(stage, [])
-                stages.append(
-                    StageWork(
-                        str(stage),
-                        float(announced),
-                        sum(weight for weight, *_ in parts),
-                        sum(is_done for *_, is_done in parts),
-                        draw_weight=float(draw_weight),
-                        seconds=_covered_seconds((begun, ended) for _, begun, ended, _ in parts),
-                        is_announced=bool(is_announced),
-                    )
-                )
-            return stages
+        plan = self.query("SELECT stage, weight, draw_weight, is_announced FROM plan ORDER BY seq")
+        loads = self._read_typed(_LOADS, "SELECT at, detail FROM event WHERE name = 'worker_loaded'")
+        with as_harness_error(self.path):
+            works = []
+            for batch in _BATCHES.validate_python(batches):
+                inside = (load["seconds"] for at, load in loads if load["key"] == batch.key and batch.begun <= at)
+                works.append(batch._replace(begun=batch.begun + sum(inside)))
+            passes = {event["stage"]: int(event["examples"]) for event in self.events_named("worker_passes")}
+            return stages_of(_PLAN.validate_python(plan), works, passes)
+
+    def loading_since(self) -> float | None:
+        """Return when the worker began to load a model, None if it loads none."""
+        query = (
+            "SELECT at, name = 'worker_loading' FROM event WHERE name IN "
+            "('execution', 'worker_loading', 'worker_loaded') ORDER BY seq DESC LIMIT 1"
+        )
+        return next((float(at) for at, is_loading in self.query(query) if is_loading), None)
 
     def done_keys(self) -> list[str]:
         """Return the keys of the batches that are done."""
@@ -311,31 +389,35 @@ def progress_of(stages: Sequence[StageWork]) -> float | None:
 
 
 def eta_of(stages: Sequence[StageWork]) -> Eta | None:
-    """Return the time that the remaining work takes; None before a batch is done that its pace can be measured by.
+    """Return the time that the remaining work takes; None before there is enough work to measure the pace by.
 
-    A stage without a finished batch takes the pace of the stages of equal weight, else the mean pace by weight.
+    A stage without a finished draw takes the pace of the stages of equal weight, else the mean pace by weight.
     """
     if not stages:
         return None
     # Stages are in the order in which they were announced or begun. After one that was not announced, another may come.
-    last = stages[-1]
+    last = next((stage for stage in reversed(stages) if stage.left > 0), stages[-1])
     covers_run = last.is_announced or [stage.stage for stage in stages] == [GUESS_STAGE]
+    covered = stages if covers_run else [last]
     seconds, basis = 0.0, EtaBasis.MEASURED if covers_run else EtaBasis.STAGE
-    for stage in stages if covers_run else [last]:
+    for stage in covered:
         if stage.left == 0:
             continue
-        if stage.done > 0:
-            seconds += stage.left * stage.seconds / stage.done
-            continue
-        if not covers_run or (pace := _estimated_pace(stage, stages)) is None:
+        pace = stage.pace
+        if pace is None:
+            pace = _estimated_pace(stage, stages) if covers_run else None
+            basis = EtaBasis.ESTIMATED
+        if pace is None:
             return None
-        seconds, basis = seconds + stage.left * pace, EtaBasis.ESTIMATED
-    return Eta(seconds, basis) if any(stage.done > 0 for stage in stages) else None
+        seconds += stage.left * pace
+    batches = sum(stage.batches_done for stage in stages)
+    is_early = batches < _ETA_BATCHES and (progress_of(covered) or 0.0) < _ETA_PROGRESS
+    return None if is_early else Eta(seconds, basis)
 
 
 def _estimated_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | None:
-    """Return the seconds per draw of a stage without a finished batch; None if no stage has one."""
-    with_work = [stage_done for stage_done in stages if stage_done.done > 0]
-    alike = [stage_done for stage_done in with_work if stage_done.draw_weight == stage.draw_weight] or with_work
-    work = sum(stage_done.done * stage_done.draw_weight for stage_done in alike)
-    return stage.draw_weight * sum(stage_done.seconds for stage_done in alike) / work if work > 0 else None
+    """Return the seconds per draw of a stage without a finished one; None if no stage has one."""
+    paces = [(measured, measured.pace) for measured in stages if measured.pace is not None]
+    alike = [(measured, pace) for measured, pace in paces if measured.draw_weight == stage.draw_weight] or paces
+    work = sum(measured.announced * measured.draw_weight for measured, _ in alike)
+    return stage.draw_weight * sum(measured.announced * pace for measured, pace in alike) / work if work > 0 else None

@@ -24,7 +24,7 @@ from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
-from harness.runs.reader import EtaBasis, Point, StageWork, eta_of, last_event, progress_of
+from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, last_event, progress_of
 from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
 from harness.runs.tags import tags_of
@@ -109,6 +109,9 @@ class RunSummary:
     stages: tuple[StageWork, ...] = ()
     """The stages that have begun or were announced, in order."""
     step: str = ""
+    """The last step of the open batch, or the loading of a model."""
+    warning: str = ""
+    """The newest warning of the worker."""
 
     @property
     def shown_attack(self) -> str:
@@ -311,13 +314,19 @@ def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[
         fields = {
             "stages": stages,
             "progress": progress_of(stages),
-            "step": reader.open_step() if is_running else "",
+            "step": _step(reader) if is_running else "",
+            "warning": str(events.get("worker_warning", {}).get("sentence", "")),
             "guesses": sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
             "figures": {figure.name: figure.value for figure in reader.newest_figures()} if spec.has_figures else {},
             "elapsed_s": round(spent, 3),
             "trend": _trend(points, spent),
         }
         return fields | ({"recall_at_cap": points[-1].recall, "rows": points[-1].rows} if points else {}), events
+
+
+def _step(reader: RunReader) -> str:
+    since = reader.loading_since()
+    return reader.open_step() if since is None else f"loading the model, {format_duration(time.time() - since)}"
 
 
 def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:

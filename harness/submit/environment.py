@@ -202,7 +202,7 @@ class _NewEnvironment:
             seconds=_INSTALL_SECONDS,
             network=network,
             log=self.work / "install.log",
-            on_line=self.settings.on_step,
+            on_line=self.settings.on_line,
         )
         if result.code != 0:
             raise HarnessError(f"{step} failed: {result.ending} ({shorten(result.last_line, 300)}).")

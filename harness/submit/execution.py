@@ -41,7 +41,9 @@ class RunSettings:
     device: str | None = None
     """None means the bundle's device."""
     on_step: OnLine = field(default=lambda step: None)
-    """Called with a description of each step, and with each line that it prints."""
+    """Called with a description of each step."""
+    on_line: OnLine = field(default=lambda line: None)
+    """Called with each line that a step prints."""
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
     patch = verified_patch if bundle.difference is None else bundle.difference.patch
     judged, score = judging.judge(rows) or (None, None)
     seconds, hardware = _time_and_hardware(bundle.manifest, verdict)
+    partial = bundle.manifest.partial_words(len(judging.prefixes))
     recall: dict[str, Any] = {"unranked": "the round is blind: its answers are not known yet"}
     if score is not None:
         low, high, unit = score.interval
@@ -231,7 +232,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
         elapsed_s=seconds,
         hardware=hardware,
         verified=_verification(verdict),
-        marks=tuple(mark.check for mark in bundle.manifest.marks),
+        marks=tuple(partial if mark.check == "partial" else mark.check for mark in bundle.manifest.marks),
         patch="" if patch is None else patch.words,
         **recall,
     )

@@ -29,8 +29,8 @@ class BundleModel(BaseModel):
 class RunRecord(BundleModel):
     """The run that made the submission.
 
-    `batch_sizes` are the measured sizes of the batches of each loop. `unpromised` lists the reasons why another run may
-    not give the same bytes.
+    `examples` is the number of attacked examples, the first ones of the round. `batch_sizes` are the measured sizes of
+    the batches of each loop. `unpromised` lists the reasons why another run may not give the same bytes.
     """
 
     id: str
@@ -38,7 +38,7 @@ class RunRecord(BundleModel):
     reason: str
     spent_s: Seconds
     budget_s: Seconds
-    examples: int
+    examples: Annotated[int, Field(gt=0)]
     sandbox: str | None
     hardware: dict[str, Any]
     versions: dict[str, str]
@@ -68,6 +68,11 @@ class Manifest(BundleModel):
     run: RunRecord | None = None
     marks: list[AcceptedCheck] = []
     files: dict[str, Sha256]
+
+    def partial_words(self, examples: int) -> str:
+        """Return, for example, "partial, 12 of 20" for a run on some of the `examples` of a round; empty for all."""
+        attacked = examples if self.run is None else self.run.examples
+        return f"partial, {attacked:,} of {examples:,}" if attacked < examples else ""
 
     def json_bytes(self) -> bytes:
         """Return the manifest as it is stored in a bundle."""

@@ -81,6 +81,7 @@ class Verification:
         self._log = FindingLog()
         self._report: dict[str, Any] = {"bundle_sha256": bundle_sha256(bundle)}
         self._opened: UnpackedBundle | None = None
+        self._partial = ""
         self.produced: Path | None = None
 
     def compare_code(self) -> Verdict:
@@ -118,19 +119,24 @@ class Verification:
             rules = check_code(opened, inputs.round, self._log)
             judging = load_judging_data(rules, prefixes=inputs.prefixes, answers=inputs.answers)
             submitted = read_submitted(opened, judging, self._log)
+            # The examples that the run left out count as unsolved: the score is that of the whole round.
+            attacked = (
+                judging.prefixes if opened.manifest.run is None else judging.prefixes[: opened.manifest.run.examples]
+            )
+            self._partial = opened.manifest.partial_words(len(judging.prefixes))
             models = check_models(spec, inputs.find_model, self._log)
             self._require_sandbox(settings)
             environment = self._create_environment(opened, settings)
             budget = inputs.budget or (_DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget)
             self._report["budget_s"] = budget
             step = self._run_code(
-                opened, judging.prefixes, settings, environment, models=models, hidden=inputs.files, budget=budget
+                opened, attacked, settings, environment, models=models, hidden=inputs.files, budget=budget
             )
             self._check_step(step, budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
-                sentence = f"the code ran on {len(judging.prefixes):,} prefixes within its budget"
+                sentence = f"the code ran on {len(attacked):,} prefixes within its budget"
                 return self._verdict(Outcome.RAN, sentence)
             self._score("submitted", submitted, judging)
             reasons = _nondeterminism_reasons(opened.manifest, spec, environment, settings)
@@ -203,7 +209,7 @@ class Verification:
             seconds=budget + _startup_allowance(budget),
             network=False,
             log=self._work / "run.log",
-            on_line=settings.on_step,
+            on_line=settings.on_line,
         )
 
     def _check_step(self, step: StepResult, budget: float) -> None:
@@ -275,6 +281,8 @@ class Verification:
         did_run = outcome not in (Outcome.SAME_CODE, Outcome.OTHER_CODE, Outcome.REFUSED)
         if did_run and difference is not None and not difference.is_same:
             sentence += f"; {difference.summary}"
+        if did_run and self._partial:
+            sentence += f"; {self._partial}"
         return Verdict(
             bundle=self._bundle.name,
             kind="unknown" if opened is None else opened.manifest.kind,

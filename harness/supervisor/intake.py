@@ -27,7 +27,13 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 _COUNT: TypeAdapter[int] = TypeAdapter(_Count)
 _AMOUNT: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
-EVENTS = frozenset({"started", "target", "batch_size", "warning"})
+_NAME: TypeAdapter[str] = TypeAdapter(_Name)
+_EVENT_FIELDS: dict[str, dict[str, TypeAdapter[Any]]] = {
+    "loaded": {"key": _NAME, "seconds": _AMOUNT},
+    "passes": {"stage": _NAME, "examples": _COUNT},
+    "batch_size": {"loop": _NAME, "size": TypeAdapter(Annotated[int, Field(ge=1, lt=1 << 62)])},
+}
+EVENTS = frozenset({"started", "loading", "loaded", "target", "batch_size", "passes", "warning"})
 
 
 class _LoadedModel(BaseModel):
@@ -44,6 +50,10 @@ class _LoadedModel(BaseModel):
     device_name: _Name | None
     blocks: _Name | None
     dtype: _Name
+    stored_dtype: _Name | None
+    has_chat_template: bool
+    decoding: _Name
+    number: _Count
     rows_at_once: _Count
     threads: _Count
     torch: _Name
@@ -178,12 +188,8 @@ class Intake:
             if self._warnings > _MAX_WARNINGS:
                 raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
             return {"sentence": shorten(str(fields["sentence"]), 500)}
-        if name == "batch_size":
-            return {
-                "loop": shorten(str(fields["loop"]), MAX_NAME),
-                "size": max(1, _COUNT.validate_python(fields["size"])),
-            }
-        return {}
+        adapters = _EVENT_FIELDS.get(name, {})
+        return {field: adapter.validate_python(fields[field]) for field, adapter in adapters.items()}
 
 
 def name_in(frame: Frame, field: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from harness.core.audit import FIGURES
 from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
-from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thin
 from harness.tui.series import Series
@@ -28,7 +27,6 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         super().__init__(folder)
         self.spec = folder.audit_spec()
         self._ledger: list[tuple[float, float]] = []
-        self._stages: tuple[StageWork, ...] = ()
         self._warnings: tuple[str, ...] = ()
         self._reset()
 
@@ -48,13 +46,12 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         self._read_figures(reader)
         if (stored := reader.findings()) != self._stored:
             self._stored, self._findings = stored, json.loads(stored)
-        self._stages, self._warnings = tuple(reader.stages()), tuple(reader.warnings())
+        self._warnings = tuple(reader.warnings())
 
     def _snapshot(self, **common: Any) -> AuditSnapshot:
         return AuditSnapshot(
             figures=tuple(self._figures.values()),
             histories={name: _series(points) for name, points in self._points.items()},
-            stages=self._stages,
             warnings=self._warnings,
             findings=self._findings,
             findings_spent=float(np.interp(self._findings.get("at", 0.0), *self._clock())),

@@ -9,7 +9,6 @@ from harness.analysis.parts import CurveBand
 from harness.core.arrays import Tokens
 from harness.core.live_score import Figures
 from harness.runs.audit_reader import AuditFigure
-from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 from harness.tui.series import Series
 
@@ -100,7 +99,6 @@ class AuditSnapshot(Snapshot):
 
     figures: tuple[AuditFigure, ...]
     histories: Mapping[str, Series]
-    stages: tuple[StageWork, ...]
     warnings: tuple[str, ...]
     findings: Mapping[str, Any] = field(default_factory=dict)
     findings_spent: float = 0.0

@@ -89,17 +89,15 @@ class AttackContext:
     @property
     def target(self) -> "Target":
         if self._target is None:
-            from harness.engine.first_token import first_token_sentence
-
             config = self._request.target
             if config is None:
                 raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
             self._target = self._load(config, "target")
-            self._target.progress = self._log
             self._rows_at_load = self._target.rows_at_once
+            from harness.engine.first_token import first_token_sentence
+
             if number := int(self._target.runner.has_bos(self.prefixes).sum()):
                 self._warn(first_token_sentence(number, len(self.prefixes), self._target.bos_token))
-            self._channel.send("event", name="target", **self._target.record)
         return self._target
 
     @property
@@ -114,28 +112,28 @@ class AttackContext:
                 self._reference = self._load(config, "reference")
             except HarnessError as error:
                 raise HarnessError(f"reference model: {error}") from error
-            self._reference.progress = self._log
-            self._channel.send("event", name="reference", **self._reference.record)
         return self._reference
 
     def _load(self, config: ModelRequest, role: str) -> "Target":
-        from harness.engine.loading import load_target
+        with self._log.loading():
+            from harness.engine.loading import load_target
 
-        model = load_target(
-            config.path,
-            **config.loading,
-            shards=config.shards,
-            rows_at_once=config.rows_at_once,
-            prefix_length=self.prefixes.shape[1],
-            suffix_length=self.suffix_length,
-            vocabulary=self.vocabulary,
-            warn=self._warn,
-        )
+            model = load_target(
+                config.path,
+                **config.loading,
+                shards=config.shards,
+                rows_at_once=config.rows_at_once,
+                prefix_length=self.prefixes.shape[1],
+                suffix_length=self.suffix_length,
+                vocabulary=self.vocabulary,
+                warn=self._warn,
+            )
         model.require(
             prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
         )
         # Batches and calls of the engine are equally large in all workers.
         model.rows_at_once = self._sharing.agree_on(f"rows of the {role}", model.rows_at_once)
+        self._log.add_model(role, model)
         return model
 
     def _warn(self, sentence: str) -> None:
@@ -195,6 +193,8 @@ class AttackContext:
         prefixes = self.prefixes if over is None else over.prefixes
         passes = first_and_rest(trials) if over is None else [trials]
         self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
+        if len(passes) > 1:
+            self._channel.send("event", name="passes", stage=stage, examples=len(prefixes))
         if self._request.workers > 1 and self._log.key:
             raise HarnessError(
                 f"the attack begins the stage {stage!r} inside a batch of another loop, so it cannot run on several "

@@ -1,5 +1,6 @@
 """An audit in the worker process, and its context: inputs come from a file, rows go to the supervisor."""
 
+import contextlib
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.registry import audit_named
-from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext
+from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, Work
 from harness.core.errors import HarnessError
 from harness.core.protocol import ENDPOINT_KEYS, FINDINGS, read_request
 from harness.core.requests import AuditRequest, read_rows
@@ -61,24 +62,29 @@ class WorkerAuditContext(AuditContext):
 
     def target(self, number: int = 0) -> "Target":
         if self._loaded is None or self._loaded[0] != number:
-            from harness.engine.loading import load_target
-
             config = self.models[number]
             # Free the memory of the model before.
             self._loaded = None
-            target = load_target(config.path, **config.loading, warn=self.warn)
-            target.progress = self._log
-            self._channel.send("event", name="target", **target.record)
+            self._log.models.clear()
+            with self._log.loading():
+                from harness.engine.loading import load_target
+
+                target = load_target(config.path, **config.loading, warn=self.warn)
+            self._log.add_model("target", target, number)
             self._loaded = (number, target)
         return self._loaded[1]
+
+    def loading(self) -> contextlib.AbstractContextManager[None]:
+        return self._log.loading()
 
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
         self._log.announce(stage, items * weight)
 
     def batches(
-        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
-        self._log.enter(stage, items * weight, noun="audit")
+        weights = np.broadcast_to(weight, items)
+        self._log.enter(stage, float(weights.sum()), noun="audit")
         is_measured = any(map(is_slow, self.models))
         for part in self._log.parts(f"{stage}/0", items, max_size=size, ends=ends, is_measured=is_measured):
             key = f"{stage}/0/{part.start}"
@@ -87,7 +93,7 @@ class WorkerAuditContext(AuditContext):
             if self._channel.finish_is_asked:
                 raise CutShort
             numbers = np.arange(part.start, part.stop)
-            with self._log.batch(key, len(numbers) * weight):
+            with self._log.batch(key, float(weights[numbers].sum()), calls=calls):
                 yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
                 if time.monotonic() >= self._next_report:
                     self.report()
@@ -149,6 +155,9 @@ def run(folder: Path, channel: Channel) -> bool:
     audit = audit_type(audit_type.params_type().model_validate(request.params))
     context = WorkerAuditContext(audit, request, folder, channel)
     channel.send("event", name="started")
+    if request.models and not audit.needs_network:
+        with context.loading():
+            import harness.engine.loading  # noqa: F401  torch takes seconds
     is_cut_short = False
     try:
         audit.run(context)

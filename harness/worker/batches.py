@@ -10,12 +10,19 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from harness.core.audit import Work
 from harness.core.errors import HarnessError
 from harness.core.protocol import LEAD, JobRequest
 from harness.core.spec import TargetConfig
 from harness.core.text import is_storable, shorten
 from harness.worker.channel import Channel
+
+if TYPE_CHECKING:
+    from harness.engine.target import Target
 
 MAX_NAME_LENGTH = 100
 OUTSIDE_ANY_BATCH = ""
@@ -27,10 +34,22 @@ _MEASURED_ITEMS = 8
 """The items of the batch that is measured."""
 _SLOW_BYTES = 100_000_000
 """The minimum weights of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
+_LEAST_STEP = 0.01
+"""The part of a call between two moments that are kept."""
+
+
+class _Moment(NamedTuple):
+    """The calls of the engine that a batch has made, with the share of the open one, after some seconds."""
+
+    calls: float
+    seconds: float
 
 
 class BatchLog:
-    """Reports the progress of batches, also within one (`harness.engine.target.CallProgress`)."""
+    """Reports the progress of batches, also within one (`harness.engine.target.CallProgress`).
+
+    models: the loaded models with their numbers, by role. How one decodes may change in a batch.
+    """
 
     def __init__(self, channel: Channel, request: JobRequest) -> None:
         self._channel = channel
@@ -40,11 +59,15 @@ class BatchLog:
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
         self._open: list[str] = []
-        self._calls: dict[str, int] = {}
-        self._usual_calls = 1
+        self._began_at = 0.0
+        self._moments = [_Moment(0.0, 0.0)]
+        self._usual: dict[str, list[_Moment]] = {}
+        self._calls: Work = 1.0
         self._share = 0.0
         self._reported_at = 0.0
         self._has_begun_outside = False
+        self.models: dict[str, tuple[Target, int]] = {}
+        self._decoding: dict[str, str] = {}
 
     @property
     def key(self) -> str:
@@ -93,25 +116,47 @@ class BatchLog:
             first = stop
 
     @contextlib.contextmanager
-    def batch(self, key: str, weight: float) -> Iterator[None]:
+    def loading(self) -> Iterator[None]:
+        """Report that the block loads a model. The pace of the open batch does not include this time."""
+        began_at = time.monotonic()
+        self._channel.send("event", name="loading")
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - began_at
+            self._began_at += seconds
+            self._channel.send("event", name="loaded", key=self.key, seconds=seconds)
+
+    def add_model(self, role: str, model: "Target", number: int = 0) -> None:
+        """Record a model that was loaded as `role`, target or reference, and report its calls."""
+        model.progress = self
+        self.models[role] = model, number
+        self._decoding[role] = model.runner.decoding
+        self._channel.send("event", name=role, **model.record, number=number)
+
+    @contextlib.contextmanager
+    def batch(self, key: str, weight: float, *, calls: Work = 1.0) -> Iterator[None]:
         """Begin a batch, and mark it as done when the block ends. What is sent inside the block belongs to it.
 
-        A batch whose loop the job leaves is not done.
+        A batch whose loop the job leaves is not done. calls: the expected work of each call of the engine.
         """
         self._open.append(key)
         self._share = 0.0
-        began_at = time.monotonic()
+        self._began_at, self._moments, self._calls = time.monotonic(), [_Moment(0.0, 0.0)], calls
         self._channel.send("begin", key=key, weight=weight)
         try:
             yield
         except GeneratorExit:
             self._open.remove(key)
             raise
+        loop, seconds = key.rpartition("/")[0], time.monotonic() - self._began_at
+        self._usual[loop] = [*self._moments, _Moment(self._moments[-1].calls + 1, seconds)]
+        for role, (model, number) in self.models.items():
+            if model.runner.decoding != self._decoding[role]:
+                self.add_model(role, model, number)
         self._open.remove(key)
-        self._usual_calls = max(1, self._calls.get(key, 0))
-        loop = key.rpartition("/")[0]
         if items := self._measured_sizes.pop(loop, 0):
-            size = self._sizes[loop] = batch_size_for((time.monotonic() - began_at) / items)
+            size = self._sizes[loop] = batch_size_for(seconds / items)
             self._channel.send("event", name="batch_size", loop=loop, size=size)
         self._channel.send("done", key=key)
 
@@ -123,20 +168,37 @@ class BatchLog:
 
     def record_call(self) -> None:
         """Record that an engine call of the open batch has ended."""
-        self._calls[self.key] = self._calls.get(self.key, 0) + 1
+        self._moments.append(_Moment(float(int(self._moments[-1].calls) + 1), time.monotonic() - self._began_at))
 
     def record_step(self, share: float, step: str) -> None:
-        """Report how much of the open batch is done, if its last report is a second old.
-
-        The batch is expected to make as many calls of the engine as the batch before it.
-        """
+        """Report how much of the open batch is done, if its last report is a second old."""
         now = time.monotonic()
-        if not self._open or now < self._reported_at + _STEP_SECONDS:
+        if not self._open:
             return
-        self._reported_at = now
-        call = self._calls.get(self.key, 0)
-        self._share = max(self._share, (call + share) / max(self._usual_calls, call + 1))
-        self._channel.send("step", key=self.key, share=self._share, step=step)
+        last, calls = self._moments[-1], int(self._moments[-1].calls) + min(share, 1 - _LEAST_STEP)
+        if calls >= last.calls + _LEAST_STEP or last.calls.is_integer():
+            self._moments.append(_Moment(calls, now - self._began_at))
+        if now >= self._reported_at + _STEP_SECONDS:
+            self._reported_at = now
+            self._share = min(1.0, max(self._share, self._share_after(_Moment(calls, now - self._began_at))))
+            self._channel.send("step", key=self.key, share=self._share, step=step)
+
+    def _share_after(self, now: _Moment) -> float:
+        """Return the share of the time of the open batch that has passed.
+
+        A batch is expected to pass like the one before it in its loop. In the first one, the last step 0 of a call ends
+        its preparation, such as the pass over the prefixes, and the others are expected to take equally long.
+        """
+        if usual := self._usual.get(self.key.rpartition("/")[0]):
+            calls, seconds = zip(*usual, strict=True)
+            return float(np.interp(now.calls, calls, seconds) / max(seconds[-1], 1e-9))
+        works = np.cumsum([0.0, *np.atleast_1d(self._calls)])
+        first = [moment for moment in self._moments if moment.calls <= int(now.calls)][-1]
+        done_first, done = np.interp([first.calls, now.calls], np.arange(len(works)), works / works[-1]).tolist()
+        if done <= done_first:
+            return 0.0
+        left = (1 - done) * (now.seconds - first.seconds) / (done - done_first)
+        return float(now.seconds / max(1e-9, now.seconds + left))
 
 
 def is_slow(model: TargetConfig) -> bool:

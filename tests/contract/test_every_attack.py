@@ -17,6 +17,7 @@ from harness.plugins.discovery import AttackFile
 from harness.worker.plugin import load_attack
 from tests.contract.attacks import BUILT_IN, fast_settings, write_short_demo
 from tests.unit.attacks.running import SmallContext, run
+from tests.unit.audits.in_memory import ReportedCalls
 
 every_attack = pytest.mark.parametrize("attack", BUILT_IN, ids=lambda attack: attack.name)
 
@@ -68,6 +69,7 @@ def test_a_small_run_answers_every_example(attack: AttackFile, tiny: Target, tmp
     rows, round_ = 4, load_round(str(write_short_demo(tmp_path)))
     words = fast_settings(attack.name, tmp_path, rows, round_.suffix_length)[1::2]
     settings = load_attack(attack.path).params_type().model_validate_strings(dict(word.split("=", 1) for word in words))
+    tiny.progress = ReportedCalls()
     context = SmallContext(tiny, load_prefixes(round_)[:rows], round_.suffix_length, load_training(round_))
     guesses = run(attack.name, context, **dict(settings))
     assert set(guesses.ids.tolist()) == set(range(rows))

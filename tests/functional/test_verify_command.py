@@ -292,3 +292,14 @@ def test_the_environment_is_installed_from_the_lock_of_the_bundle(
     verdict = bundler.machine.json("bundle", "verify", str(draws.zip), *bundler.round, *out)
     assert verdict["outcome"] == "reproduced"
     assert finding(verdict, "environment")["sentence"].startswith("a new environment from the bundle's lock, Python ")
+
+
+def test_a_partial_run_is_verified_on_the_examples_that_it_attacked(bundler: Bundler, tmp_path: Path) -> None:
+    packed = bundler.package("draws", *FAST, "--limit", "9", accept=("partial",))
+    verdict = bundler.verify(packed.zip)
+    assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("; partial, 9 of 64")
+    (score, again) = verdict["scores"].values()
+    assert score == again and score["examples"] == 64
+    shutil.copy(packed.zip, tmp_path)
+    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
+    assert entry["marks"] == ["partial, 9 of 64"]

@@ -8,7 +8,7 @@ from harness.audits.book.inputs import MIN_PROBABILITY, THRESHOLDS, BookParams, 
 from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
 from harness.audits.likelihoods import Likelihoods, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
-from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
+from harness.audits.near_results import measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
 from harness.audits.stage import Stage
 from harness.core.arrays import Ints, Tokens
@@ -41,7 +41,7 @@ class BookAudit(Audit[BookParams]):
             raise HarnessError("no text has as many tokens as a window. Name a longer text.")
         for number, (_, windows) in enumerate(models):
             context.announce(_stage(number), len(windows))
-            context.announce(near_stage(number), len(self._near_windows(windows)), weight=NEAR_WEIGHT)
+            context.announce(near_stage(number), len(self._near_windows(windows)), weight=self.params.near_weight)
         policy = self.params.policies[self.params.main_scheme]
         with likelihoods(self.params, context) as source:
             for number, (tokenizer, windows) in enumerate(models):

@@ -14,7 +14,7 @@ from harness.core.policy import Policy
 _SEQUENCES = 64  # per batch
 _COMPLETION_WEIGHT = 4.0
 """Work for a greedy completion, relative to the probabilities of a sequence."""
-_STORED = "stored audits"
+_STORED, _STORED_WEIGHT = "stored audits", 0.01
 
 
 class CompareAudit(Audit[CompareParams]):
@@ -34,10 +34,11 @@ class CompareAudit(Audit[CompareParams]):
     def run(self, context: AuditContext) -> None:
         pairs: ComparedPairs = context.inputs
         policies, length = self.params.policies, pairs.prefix_length
+        context.announce(_STORED, len(pairs.targets), weight=_STORED_WEIGHT)
         for model in range(len(context.models)):
             context.announce(stage_of_tokens(model, length), len(pairs))
             context.announce(_completion_stage(model), len(pairs), weight=_COMPLETION_WEIGHT)
-        for batch in context.batches(_STORED, len(pairs.targets), size=1, weight=0.01):
+        for batch in context.batches(_STORED, len(pairs.targets), size=1, weight=_STORED_WEIGHT):
             (target,) = batch.items.tolist()
             logprobs = dict(zip(policies, pairs.logprobs[target], strict=True))
             emit_tokens(context, logprobs, target, length, np.arange(len(pairs)))

@@ -154,7 +154,8 @@ class EntitiesAudit(Audit[EntitiesParams]):
             _announce(context, model, self.params.attention_prompts)
         for model, config in enumerate(context.models):
             try:
-                probe = NameProbe(config, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
+                with context.loading():
+                    probe = NameProbe(config, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
             except HarnessError as error:
                 # The other models can still be measured.
                 faults.append(error)

@@ -16,7 +16,7 @@ from harness.audits.leakage.rows import (
 )
 from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens
 from harness.audits.likelihoods import likelihoods
-from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
+from harness.audits.near_results import measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, RowsOf
@@ -26,8 +26,6 @@ from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
 _DOCUMENTS, _INEXACT_SEQUENCES = 32, 16  # per batch
-_INEXACT_WEIGHT = 8.0
-"""Work for a sequence's inexact matches, relative to its exact probabilities."""
 
 
 class LeakageAudit(Audit[LeakageParams]):
@@ -59,8 +57,8 @@ class LeakageAudit(Audit[LeakageParams]):
         for model in models:
             for length in reversed(lengths):
                 context.announce(stage_of_tokens(model, length), len(pairs))
-            context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
-            context.announce(near_stage(model), len(near), weight=NEAR_WEIGHT)
+            context.announce(_inexact_stage(model), len(inexact), weight=self._inexact_weight(pairs))
+            context.announce(near_stage(model), len(near), weight=self.params.near_weight)
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         policies = {scheme: self.params.policies[scheme] for scheme in self.params.schemes}
         with likelihoods(self.params, context) as source:
@@ -84,7 +82,9 @@ class LeakageAudit(Audit[LeakageParams]):
         assert inputs.tokenizer is not None
         tokenizer, classifier = parse_tokenizer(inputs.tokenizer, "the audit's inputs"), None
         for batch in context.batches("cut", len(inputs.documents), size=_DOCUMENTS):
-            classifier = classifier or load_classifier(tagger.path, **tagger.loading)
+            if classifier is None:
+                with context.loading():
+                    classifier = load_classifier(tagger.path, **tagger.loading)
             texts = inputs.documents[batch.rows]
             for document, text, entities in zip(batch.items, texts, classifier.find_entities(texts), strict=True):
                 cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))
@@ -93,13 +93,19 @@ class LeakageAudit(Audit[LeakageParams]):
                     starts, tokens = zip(*cuts, strict=True)
                     context.emit(PAIRS.name, document=document, start=starts, order=order, tokens=tokens)
 
+    def _inexact_weight(self, pairs: Pairs) -> float:
+        """Return the work for a sequence's inexact matches, relative to its exact probabilities."""
+        suffix = int(pairs.suffixes.shape[1])
+        return len(self.params.schemes) * self.params.branches * suffix / (2 * (pairs.prefix_length + suffix))
+
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, sample: Ints) -> None:
         """Measure the probabilities of inexact suffixes of the sequences in `sample` after their whole prefixes."""
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MAX_ERRORS, pairs.suffixes.shape[1])
-        batches = context.batches(_inexact_stage(model), len(sample), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
-        for batch in batches:
+        stage, weight = _inexact_stage(model), self._inexact_weight(pairs)
+        calls = [0.05 if scheme is Scheme.GREEDY else 1.0 for scheme in self.params.schemes]
+        for batch in context.batches(stage, len(sample), size=_INEXACT_SEQUENCES, weight=weight, calls=calls):
             sequences = sample[batch.items]
             for scheme in self.params.schemes:
                 inexact = inexact_probabilities(

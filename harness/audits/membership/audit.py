@@ -40,6 +40,7 @@ class MembershipAudit(Audit[MembershipParams]):
     def run(self, context: AuditContext) -> None:
         documents: Documents = context.inputs
         number = len(documents.tokens)
+        context.announce(_WORDS_STAGE, 1, weight=number / 100)
         context.announce(_SCORES_STAGE, number)
         if self.params.reference:
             context.announce(_REFERENCE_STAGE, number)

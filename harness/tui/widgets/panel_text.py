@@ -52,7 +52,8 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
     facts, rate = list[Fact](), snapshot.suffixes_per_s
     if rate is not None:
         facts = [("suffixes/s", f"{rate:,.1f}"), ("tokens/s", f"{rate * suffix_length:,.0f}")]
-    return facts + _machine_facts(snapshot.telemetry)
+    warning = snapshot.summary.warning
+    return [*facts, *_machine_facts(snapshot.telemetry), *([("warning", sanitize(warning))] if warning else [])]
 
 
 def shared_beginning(names: Sequence[str]) -> str:
@@ -85,7 +86,7 @@ def _interval(figure: AuditFigure) -> str:
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     """Return the progress of each stage of an audit, the load of the machine, and the warnings."""
-    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.stages]
+    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.summary.stages]
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs
+from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs, Work
 from harness.core.findings import Findings
 from harness.core.rows import Rows, concatenate_rows, validate_columns
 from harness.core.spec import TargetConfig
@@ -18,6 +18,24 @@ from harness.core.text import plain_value
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.submit.finding_tables import redact_findings
+
+REVEALING = "cut"
+"""The stage of the leakage audit that finds the sequences of the others, which have no size before."""
+
+
+class ReportedCalls:
+    """The progress of a target. A call of the engine without a step would leave the ETA standing still."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def record_step(self, share: float, step: str) -> None:
+        assert 0 <= share <= 1 and step
+        self.steps += 1
+
+    def record_call(self) -> None:
+        assert self.steps, "every call of the engine reports its steps"
+        self.steps = 0
 
 
 class Killed(Exception):
@@ -52,6 +70,7 @@ class InMemory(AuditContext):
         self._batches = batches
         self._tables = {table.name: table for table in audit.tables}
         self._done: set[str] = set()
+        self._done_before: set[str] = set()
         self._rows: list[tuple[str, str, dict[str, Any]]] = []
         self._open: str | None = None
         self._loaded: tuple[int, Target] | None = None
@@ -70,7 +89,7 @@ class InMemory(AuditContext):
     def resumed(self) -> "InMemory":
         """Return a context for the same audit without the rows of unfinished batches."""
         resumed = InMemory(self.audit, self.inputs, self._models, api_key=self._api_key, seed=self.seed)
-        resumed._done = set(self._done)
+        resumed._done, resumed._done_before = set(self._done), set(self._done)
         resumed._rows = [row for row in self._rows if row[1] in self._done]
         return resumed
 
@@ -103,16 +122,21 @@ class InMemory(AuditContext):
         if self._loaded is None or self._loaded[0] != number:
             config = self._models[number]
             target = load_target(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
+            target.progress = ReportedCalls()
             self._loaded = (number, target)
         return self._loaded[1]
 
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
         assert items >= 0 and weight > 0
+        first = {key.partition("/")[0] for key in self._done - self._done_before}
+        assert stage in self.announced or first <= {REVEALING}, "stages are announced before the first batch"
         self.announced[stage] = items
 
     def batches(
-        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+        self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
+        # A stage that was not announced would not be part of the progress and the ETA before it.
+        assert stage in self.announced or stage == REVEALING
         stop = 0
         while (first := stop) < items:
             stop = min([items, first + size, *(end for end in ends if end > first)])

@@ -7,6 +7,7 @@ import pytest
 from harness.cli.audit_findings import findings_in_words, with_precision
 from harness.core.exports import redact_text
 from harness.core.findings import Conclusion, Findings, FoundTable
+from harness.runs.facts import model_sentences
 from harness.submit.finding_tables import redact_findings
 from tests.unit.submit.audit_header import HEADER, MODEL
 
@@ -72,15 +73,25 @@ def test_headers_of_a_too_wide_table_wrap(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("device", "dtype", "models", "shown"),
+    ("device", "dtype", "shown"),
     [
-        ("cpu", "auto", 2, "float32"),
-        ("cuda", "auto", 1, "bfloat16"),
-        ("cuda", "auto", 2, "auto"),
-        ("cuda", "float16", 1, "float16"),
+        ("cpu", "auto", ["float32", "bfloat16"]),
+        ("cuda", "auto", ["auto", "bfloat16"]),
+        ("cuda", "float16", ["float16", "bfloat16"]),
     ],
 )
-def test_the_precision_is_named_where_it_is_known(device: str, dtype: str, models: int, shown: str) -> None:
+def test_the_precision_is_named_where_it_is_known(device: str, dtype: str, shown: list[str]) -> None:
     model = MODEL.model_copy(update={"device": device, "dtype": dtype})
-    spec = with_precision(HEADER.spec.model_copy(update={"models": (model,) * models}), "bfloat16")
-    assert [one.dtype for one in spec.models] == [shown] * models
+    spec = with_precision(HEADER.spec.model_copy(update={"models": (model, model)}), {1: {"dtype": "bfloat16"}})
+    assert [one.dtype for one in spec.models] == shown
+
+
+def test_the_answer_says_how_each_model_computed() -> None:
+    loaded = {"dtype": "float32", "stored_dtype": "bfloat16", "has_chat_template": True, "decoding": "the model's code"}
+    second = loaded | {"stored_dtype": "float32", "has_chat_template": False, "decoding": "the engine's decoder"}
+    spec = HEADER.spec.model_copy(update={"models": (MODEL, MODEL)})
+    first, comparison, chat, other = model_sentences(replace(HEADER, spec=spec, loaded={0: loaded, 1: second}))
+    assert "in float32 (its weights are stored in bfloat16)" in first and "its own code with a cache" in first
+    assert "stored weights only" in comparison and "without the template" in chat
+    assert other.endswith("computed in float32 and decoded by the engine's own decoder.")
+    assert not [*model_sentences(HEADER)]

@@ -1,18 +1,28 @@
 """Progress and ETA include the stages that were announced and have not begun."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from harness.runs.reader import Eta, EtaBasis, StageWork, eta_of, progress_of
+from harness.runs.reader import BatchWork, Eta, EtaBasis, StageWork, eta_of, progress_of, stages_of
+from tests.bench.eta import is_right
+
+RECORDINGS = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+"""Real runs of SmolLM2 135M and Gemma 3 270M on two busy cores, recorded by `python -m tests.bench.eta record`."""
+MOMENTS = 200
 
 
 def stage(name: str, announced: float, done: float = 0.0, seconds: float = 0.0, *, weight: float = 1.0) -> StageWork:
     """Return an announced stage."""
-    return StageWork(name, announced, done, int(done), draw_weight=weight, seconds=seconds, is_announced=True)
+    return replace(undeclared(name, announced, done, seconds), draw_weight=weight, is_announced=True)
 
 
 def undeclared(name: str, announced: float, done: float = 0.0, seconds: float = 0.0) -> StageWork:
     """Return a stage that was not announced before it began."""
-    return StageWork(name, announced, done, int(done), seconds=seconds)
+    return StageWork(name, announced, done, int(done), seconds=seconds, pace=seconds / done if done else None)
 
 
 def test_a_run_without_stages_has_neither() -> None:
@@ -66,3 +76,35 @@ def test_without_announced_stages_the_eta_is_that_of_the_current_stage(
 def test_a_first_stage_may_reveal_the_later_ones() -> None:
     assert eta_of([undeclared("cut", 4, 2, 4.0)]) == Eta(4.0, EtaBasis.STAGE)
     assert eta_of([undeclared("cut", 4, 4, 4.0), stage("measure", 2)]) == Eta(2.0, EtaBasis.ESTIMATED)
+
+
+def stages_at(recording: dict[str, Any], at: float) -> list[StageWork]:
+    """Return the stages of a recording of `tests.bench.eta` as they were after `at` seconds."""
+    plan = {
+        stage: (stage, draws, weight, bool(known))
+        for when, stage, draws, weight, known in recording["plan"]
+        if when <= at
+    }
+    steps = {key: (when, share) for when, key, share in recording["steps"] if when <= at}
+    batches = []
+    for key, draws, begun, ended in recording["batches"]:
+        begun += sum(seconds for when, loaded, seconds in recording["loads"] if loaded == key and when >= begun)
+        if ended <= at:
+            batches.append(BatchWork(key, draws, 1.0, begun, ended, True))
+        elif key in steps:
+            when, share = steps[key]
+            batches.append(BatchWork(key, draws, share, begun, when, False))
+    return stages_of(plan.values(), batches, recording["passes"])
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
+def test_the_etas_of_recorded_runs_are_within_a_factor_of_the_truth(file: Path) -> None:
+    recording = json.loads(file.read_text())
+    moments = [recording["end"] * number / MOMENTS for number in range(MOMENTS)]
+    shown = {at: eta_of(stages_at(recording, at)) for at in moments}
+    progress = {at: progress_of(stages_at(recording, at)) or 0.0 for at in moments}
+    late = [at for at in moments if progress[at] >= 0.1]
+    right = [at for at in late if shown[at] and is_right(shown[at].seconds, recording["end"] - at)]
+    assert all(shown[at] for at in late) and len(right) >= 0.9 * len(late)
+    done = {at: sum(stage.batches_done for stage in stages_at(recording, at)) for at in moments}
+    assert not [at for at in moments if shown[at] and progress[at] < 0.05 and done[at] < 3]

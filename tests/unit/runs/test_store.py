@@ -254,3 +254,25 @@ def test_a_missing_column_is_named(path: Path, table: str, column: str, read: Ca
         db.execute(f'ALTER TABLE {table} DROP COLUMN "{column}"')
     with pytest.raises(HarnessError, match=rf"run\.db: cannot be read \(no such column: .*{column}"):
         read(path)
+
+
+def test_the_time_in_which_a_model_is_loaded_is_not_that_of_a_batch(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run.db", {})
+    with store.transaction():
+        store.add_event("execution")
+        store.add_plan("guess", 2.0)
+        batch, attempt = store.begin_batch("guess/0/0+1", 1.0)
+        store.add_event("worker_loading")
+    with RunReader(tmp_path / "run.db") as reader:
+        assert reader.loading_since() is not None
+        with store.transaction():
+            store.add_event("worker_loaded", key="guess/0/0+1", seconds=1_000.0)
+            store.end_batch(batch, attempt)
+        assert reader.loading_since() is None
+        (stage,) = reader.stages()
+        assert (stage.done, stage.seconds, stage.pace) == (1.0, 0.0, 0.0)
+        with store.transaction():
+            store.add_event("worker_loading")
+            store.add_event("execution")
+        assert reader.loading_since() is None  # The execution that loaded it has ended.
+    store.close()

@@ -103,7 +103,8 @@ def test_names_without_a_common_part_are_whole(names: list[str]) -> None:
 
 def test_each_stage_shows_its_progress(audit: AuditSnapshot) -> None:
     stages = (StageWork("complete", 16.0, 4.0, 2), StageWork(HOSTILE, 0.0, 0.0, 0))
-    lines = progress_lines(dataclasses.replace(audit, stages=stages, telemetry={"cpu": 90.0}))
+    summary = dataclasses.replace(audit.summary, stages=stages)
+    lines = progress_lines(dataclasses.replace(audit, summary=summary, telemetry={"cpu": 90.0}))
     assert lines[0].startswith("complete") and lines[0].endswith("━━━─────────  25%  2 done")
     assert all(line.isprintable() for line in lines)
     assert any(line.startswith("CPU") for line in lines)
