@@ -177,7 +177,7 @@ class ModelRunner:
             if is_out_of_memory(error):
                 raise
             return False
-        # Most of the time goes into this pass. The constructor has compared several branches, so here the second will do.
+        # This pass takes most of the time. The constructor has compared several branches, so one is enough.
         expected = self.logits(self.states(tokens[1:], keep=1, shift=shift, uses_decoder=False)[:, 0])
         # Numbers that are not finite are an error of the call that gets them.
         return not bool(torch.isfinite(expected).all()) or agree(self.logits(states[1:]), expected, self.dtype)
