@@ -138,6 +138,8 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
     rotaries = {layer_type: _rotary(embedding, model.dtype, layer_type) for layer_type in set(types)}
     # These have one window for all layers, Gemma, Qwen and others for some.
     of_all = config.sliding_window if config.model_type in ("mistral", "mixtral", "phi3") else None
+    # Older versions of transformers run Gemma 2 with a kernel that leaves the cap out.
+    has_cap = config.model_type == "gemma2" and config._attn_implementation != "sdpa"
     for layer, layer_type in zip(model.layers, types, strict=True):
         attention, sinks = layer.self_attn, getattr(layer.self_attn, "sinks", None)
         if hasattr(attention, "qkv_proj"):
@@ -156,7 +158,7 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
             # Some layers of SmolLM3 have no positions.
             rotary=rotaries[layer_type] if getattr(attention, "use_rope", True) else None,
             window=getattr(attention, "sliding_window", of_all),
-            cap=config.attn_logit_softcapping if config.model_type == "gemma2" else None,
+            cap=config.attn_logit_softcapping if has_cap else None,
             sinks=None if sinks is None else sinks.detach().float().view(config.num_key_value_heads, -1),
         )
         mlp, after = _gated(make, layer.mlp, config), _norm(layer.post_attention_layernorm)

@@ -52,7 +52,9 @@ class PromptTuning:
             raise HarnessError(
                 f"{type(target.model).__name__} models have no embedding table, which a soft prompt needs."
             )
-        first = embeddings.weight.detach()[:tokens].float()
+        # Gemma scales them.
+        ids = torch.arange(min(tokens, embeddings.num_embeddings), device=embeddings.weight.device)
+        first = embeddings(ids).detach().float()
         if len(first) < tokens:
             raise HarnessError(
                 f"a soft prompt of {tokens} tokens is longer than the vocabulary of {len(first)}. Use fewer tokens."

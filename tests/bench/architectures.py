@@ -34,6 +34,8 @@ _GPT = {**_COMMON, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_posit
 _WIDTH = {**_COMMON, "hidden_size": WIDTH, "intermediate_size": 4 * WIDTH, "max_position_embeddings": 128}
 _PLAIN = {**_WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
 _GATED = {**_PLAIN, "intermediate_size": 512, "num_key_value_heads": HEADS // 3}
+_GEMMA = {**_GATED, "head_dim": WIDTH // HEADS, "query_pre_attn_scalar": WIDTH // HEADS}
+_MOE = {**_GATED, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "num_experts": 8, "num_local_experts": 8}
 _NEO = {**_WIDTH, "num_layers": LAYERS, "num_heads": HEADS, "attention_types": [[["global", "local"], LAYERS // 2]]}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "GPT-Neo": ("gpt_neo", _NEO),
@@ -45,6 +47,16 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Mistral": ("mistral", _GATED),
     "Qwen-2": ("qwen2", _GATED),
     "OLMo-2": ("olmo2", _GATED),
+    "OLMo-3": ("olmo3", _GATED),
+    "Phi-3": ("phi3", _GATED),
+    "SmolLM3": ("smollm3", _GATED),
+    "Gemma": ("gemma", _GEMMA),
+    "Gemma-2": ("gemma2", _GEMMA),
+    "Gemma-3": ("gemma3_text", _GEMMA),
+    "OLMoE": ("olmoe", {**_MOE, "intermediate_size": 256}),
+    "Qwen3-MoE": ("qwen3_moe", _MOE),
+    "Mixtral": ("mixtral", {**_MOE, "intermediate_size": 256}),
+    "gpt-oss": ("gpt_oss", {**_MOE, "intermediate_size": 256, "head_dim": WIDTH // HEADS}),
 }
 """The type and the configuration of a model of each architecture."""
 

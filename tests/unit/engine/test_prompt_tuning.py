@@ -12,6 +12,7 @@ from harness.engine import prompt_tuning
 from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, suffix_losses
 from harness.engine.target import Target
+from tests.unit.engine.architectures import KNOWN, random_model
 from tests.unit.engine.conftest import load_on, with_first_token
 from tests.unit.engine.reference import examples_of_a_prompt
 
@@ -33,6 +34,13 @@ def test_training_losses_equal_those_of_score(target: Target, training: Training
     losses = suffix_losses(target, prompt, training.prefixes[:5], training.suffixes[:5])
     scored = target.score(training.prefixes[:5], training.suffixes[:5], tuning.view)
     assert np.allclose(-losses.detach().cpu().numpy(), scored.token_logprobs, atol=1e-4)
+
+
+def test_training_losses_have_the_cap_of_the_models_logits(tmp_path: Path, training: Training) -> None:
+    random_model(KNOWN["gemma2"]).save_pretrained(tmp_path)
+    target = load_on(torch.device("cpu"), tmp_path)
+    assert target.runner.head is not None
+    test_training_losses_equal_those_of_score(target, training)
 
 
 def test_rows_that_begin_with_the_first_token_have_it_once_in_training(
