@@ -5,6 +5,7 @@ It knows nothing about policies, suffixes or batches.
 
 import functools
 import inspect
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -96,6 +97,8 @@ class ModelRunner:
         # Why the model cannot be decoded with a cache, "" if it can.
         self._cache_fault = ""
         self._warned: set[str] = set()
+        # The time of these checks, which says nothing about the pace of the work.
+        self.checking_seconds = 0.0
         with torch.inference_mode():
             self._probe(vocabulary)
 
@@ -140,8 +143,10 @@ class ModelRunner:
             return room < 1
         key = (length, room, shift)
         if key not in self._agrees_at:
+            began_at = time.monotonic()
             starts = decoding_starts(self.model.config, length, length + room, shift)
             agrees = all(self._decodes_from(start, min(STEPS, length + room - start), shift) for start in starts)
+            self.checking_seconds += time.monotonic() - began_at
             if not agrees and self.decoder is not None:
                 self.decoder = None
                 self._agrees_at.clear()

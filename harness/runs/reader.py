@@ -157,17 +157,18 @@ def stages_of(
 def _pace(batches: Sequence[BatchWork], announced: float, examples: int) -> float | None:
     """Return the seconds that a draw of the rest of a stage is expected to take, None before one is done.
 
-    Small batches, such as one whose size was measured, say little about large ones. examples: those of a stage with
-    several passes, 0 with one. The draws of the second pass share the beginnings of their suffixes.
+    The first batch of a pass counts only until the second one tells more, because its size may be another one.
+    examples: those of a stage with several passes, 0 with one. The draws of the second pass share the beginnings of
+    their suffixes.
     """
     begun = [batch for batch in batches if batch.done > 0]
     number = max((batch.key.rsplit("/", 2)[1] for batch in begun), default="")
     begun = [batch for batch in begun if batch.key.rsplit("/", 2)[1] == number]
     telling = [batch for batch in begun if batch.share >= _TELLING_SHARE] or begun
-    large = [batch for batch in telling if 2 * batch.draws >= max(batch.draws for batch in telling)]
-    if not large:
+    telling = telling[1:] or telling
+    if not telling:
         return None
-    pace = _covered_seconds(large) / sum(batch.done for batch in large)
+    pace = _covered_seconds(telling) / sum(batch.done for batch in telling)
     if number == "0" and examples and (later := announced - examples) > 0:
         left = max(0.0, examples - sum(batch.done for batch in begun))
         return float(pace * (left + examples * ((announced / examples) ** SHARED_WORK - 1)) / (left + later))

@@ -78,13 +78,15 @@ class WorkerAuditContext(AuditContext):
         return self._log.loading()
 
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
-        self._log.announce(stage, items * weight)
+        self._log.announce(stage, float(items), draw_weight=weight)
 
     def batches(
         self, stage: str, items: int, *, size: int, weight: Work = 1.0, ends: Sequence[int] = (), calls: Work = 1.0
     ) -> Iterator[AuditBatch]:
+        # Stages of equal weight have equal paces, such as one stage under two models.
         weights = np.broadcast_to(weight, items)
-        self._log.enter(stage, float(weights.sum()), noun="audit")
+        mean = float(weights.mean()) if items else 1.0
+        self._log.enter(stage, float(items), noun="audit", draw_weight=mean)
         is_measured = any(map(is_slow, self.models))
         for part in self._log.parts(f"{stage}/0", items, max_size=size, ends=ends, is_measured=is_measured):
             key = f"{stage}/0/{part.start}"
@@ -93,7 +95,7 @@ class WorkerAuditContext(AuditContext):
             if self._channel.finish_is_asked:
                 raise CutShort
             numbers = np.arange(part.start, part.stop)
-            with self._log.batch(key, float(weights[numbers].sum()), calls=calls):
+            with self._log.batch(key, float(weights[numbers].sum()) / mean, calls=calls):
                 yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
                 if time.monotonic() >= self._next_report:
                     self.report()

@@ -59,7 +59,7 @@ class BatchLog:
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
         self._open: list[str] = []
-        self._began_at = 0.0
+        self._began_at = self._checked = 0.0
         self._moments = [_Moment(0.0, 0.0)]
         self._usual: dict[str, list[_Moment]] = {}
         self._calls: Work = 1.0
@@ -78,18 +78,18 @@ class BatchLog:
         """Announce the work of a stage before it begins. Raises HarnessError if its name is too long."""
         _check_name(stage)
         self._announced[stage] = draw_weight
-        self._send_plan(stage, weight)
+        self._send_plan(stage, weight, draw_weight)
 
-    def enter(self, stage: str, weight: float, *, noun: str) -> None:
+    def enter(self, stage: str, weight: float, *, noun: str, draw_weight: float | None = None) -> None:
         """Begin a stage and record its work. Raises HarnessError if its name is used already or too long."""
         if stage in self._stages:
             raise HarnessError(f"the {noun} has two loops over batches of the stage {stage!r}. Rename one of them.")
         _check_name(stage)
         self._stages.add(stage)
-        self._send_plan(stage, weight)
+        self._send_plan(stage, weight, draw_weight or self._announced.get(stage, 1.0))
 
-    def _send_plan(self, stage: str, weight: float) -> None:
-        draw_weight, is_announced = self._announced.get(stage, 1.0), stage in self._announced
+    def _send_plan(self, stage: str, weight: float, draw_weight: float) -> None:
+        is_announced = stage in self._announced
         self._channel.send("plan", stage=stage, weight=weight, draw_weight=draw_weight, is_announced=is_announced)
 
     def is_done(self, key: str) -> bool:
@@ -123,9 +123,19 @@ class BatchLog:
         try:
             yield
         finally:
-            seconds = time.monotonic() - began_at
-            self._began_at += seconds
-            self._channel.send("event", name="loaded", key=self.key, seconds=seconds)
+            self._leave_out(time.monotonic() - began_at)
+
+    def _leave_out(self, seconds: float) -> None:
+        """Leave the time of a preparation out of the pace of the open batch."""
+        self._began_at += seconds
+        self._channel.send("event", name="loaded", key=self.key, seconds=seconds)
+
+    def _leave_out_checks(self) -> None:
+        """Leave the time out in which the engine has checked how the models decode."""
+        checked = sum(model.runner.checking_seconds for model, _ in self.models.values())
+        if checked > self._checked:
+            self._leave_out(checked - self._checked)
+        self._checked = checked
 
     def add_model(self, role: str, model: "Target", number: int = 0) -> None:
         """Record a model that was loaded as `role`, target or reference, and report its calls."""
@@ -149,6 +159,7 @@ class BatchLog:
         except GeneratorExit:
             self._open.remove(key)
             raise
+        self._leave_out_checks()
         loop, seconds = key.rpartition("/")[0], time.monotonic() - self._began_at
         self._usual[loop] = [*self._moments, _Moment(self._moments[-1].calls + 1, seconds)]
         for role, (model, number) in self.models.items():
@@ -175,6 +186,7 @@ class BatchLog:
         now = time.monotonic()
         if not self._open:
             return
+        self._leave_out_checks()
         last, calls = self._moments[-1], int(self._moments[-1].calls) + min(share, 1 - _LEAST_STEP)
         if calls >= last.calls + _LEAST_STEP or last.calls.is_integer():
             self._moments.append(_Moment(calls, now - self._began_at))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.runs.reader import BatchWork, Eta, EtaBasis, StageWork, eta_of, progress_of, stages_of
+from harness.runs.reader import SHARED_WORK, BatchWork, Eta, EtaBasis, StageWork, eta_of, progress_of, stages_of
 from tests.bench.eta import is_right
 
 RECORDINGS = sorted((Path(__file__).parent / "recorded").glob("*.json"))
@@ -98,13 +98,36 @@ def stages_at(recording: dict[str, Any], at: float) -> list[StageWork]:
 
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
-def test_the_etas_of_recorded_runs_are_within_a_factor_of_the_truth(file: Path) -> None:
+def test_nine_of_ten_etas_of_a_recorded_run_are_within_a_factor_of_the_truth(file: Path) -> None:
     recording = json.loads(file.read_text())
-    moments = [recording["end"] * number / MOMENTS for number in range(MOMENTS)]
-    shown = {at: eta_of(stages_at(recording, at)) for at in moments}
-    progress = {at: progress_of(stages_at(recording, at)) or 0.0 for at in moments}
-    late = [at for at in moments if progress[at] >= 0.1]
-    right = [at for at in late if shown[at] and is_right(shown[at].seconds, recording["end"] - at)]
-    assert all(shown[at] for at in late) and len(right) >= 0.9 * len(late)
-    done = {at: sum(stage.batches_done for stage in stages_at(recording, at)) for at in moments}
-    assert not [at for at in moments if shown[at] and progress[at] < 0.05 and done[at] < 3]
+    right, late = 0, 0
+    for number in range(MOMENTS):
+        at = recording["end"] * number / MOMENTS
+        stages = stages_at(recording, at)
+        eta, progress = eta_of(stages), progress_of(stages) or 0.0
+        assert eta is not None if progress >= 0.1 else eta is None or progress >= 0.05 or batches_of(stages) >= 3
+        if eta is not None and progress >= 0.1:
+            late += 1
+            right += is_right(eta.seconds, recording["end"] - at)
+    assert late > MOMENTS / 3 and right >= 0.9 * late
+
+
+def batches_of(stages: list[StageWork]) -> int:
+    return sum(stage.batches_done for stage in stages)
+
+
+def test_the_first_batch_counts_until_the_second_tells_more() -> None:
+    """It has another size, and 20 of its 80 seconds loaded a model."""
+    plan = [("guess", 100.0, 1.0, False)]
+    first = BatchWork("guess/0/0+8", 8.0, 1.0, 20.0, 80.0, True)
+    second = BatchWork("guess/0/8+4", 4.0, 0.05, 80.0, 90.0, False)
+    assert stages_of(plan, [first, second], {})[0].pace == 7.5
+    assert stages_of(plan, [first, second._replace(share=0.5)], {})[0].pace == 5.0
+
+
+def test_the_draws_of_a_second_pass_are_expected_to_share_their_beginnings() -> None:
+    plan, first = [("guess", 40.0, 1.0, False)], BatchWork("guess/0/0+10", 10.0, 1.0, 0.0, 10.0, True)
+    (alone,), (shared,) = stages_of(plan, [first], {}), stages_of(plan, [first], {"guess": 10})
+    assert alone.pace == 1.0 and shared.pace == pytest.approx((4**SHARED_WORK - 1) / 3)
+    second = BatchWork("guess/1/0+10", 30.0, 0.5, 10.0, 20.0, False)
+    assert stages_of(plan, [first, second], {"guess": 10})[0].pace == pytest.approx(10 / 15)

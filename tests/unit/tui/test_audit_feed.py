@@ -78,7 +78,7 @@ def test_stages_and_warnings_are_in_the_snapshot(audit: RecordedAudit) -> None:
     audit.event("worker_warning", sentence="A file was empty.")
     seen = AuditFeed(audit.folder).poll()
     assert seen.warnings == ("A file was empty.",)
-    assert [(work.stage, work.announced, work.done) for work in seen.stages] == [("complete", 16.0, 8.0)]
+    assert [(work.stage, work.announced, work.done) for work in seen.summary.stages] == [("complete", 16.0, 8.0)]
     assert seen.summary.progress == 0.5
 
 
