@@ -10,6 +10,8 @@ STEPS = 4
 """Tokens that are decoded after each length of the comparison."""
 _LIMITS = ("window", "position", "context", "seq_len", "max_length")
 _PERIODS = ("chunk", "block_size")
+_ROUND = 32
+"""The lengths that are compared are multiples of it if no limit lies between them and those that are decoded."""
 _BEFORE = 2
 """Tokens before a limit at which decoding towards it begins."""
 
@@ -24,6 +26,17 @@ def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]
     last = max(length, end - STEPS)
     limits = {limit - before for limit in _limits(config, end + shift) for before in (_BEFORE, _BEFORE + shift)}
     return sorted({length, last, *(limit for limit in limits if length < limit < last)})
+
+
+def rounded_lengths(config: Any, length: int, end: int, shift: int) -> tuple[int, int]:
+    """Return the lengths of the comparison for decoding from `length` tokens to `end`: similar calls share one.
+
+    Both are the given ones if decoding may change between them and a multiple of `_ROUND`.
+    """
+    first, last = max(1, length // _ROUND * _ROUND), -(-end // _ROUND) * _ROUND
+    limits = {limit - before for limit in _limits(config, last + shift) for before in (0, shift)}
+    is_same = not any(first <= limit <= length or end <= limit < last for limit in limits)
+    return (first, last) if is_same else (length, end)
 
 
 def _limits(config: Any, max_position: int) -> Iterator[int]:

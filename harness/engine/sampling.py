@@ -124,7 +124,8 @@ class _Sampling:
         evaluations, max_rows = 0, admitted
         for step in range(length):
             evaluations += len(states)
-            token, token_logprob, policy_logprob = self._select_tokens(
+            token, token_logprob, policy_logprob = select_tokens(
+                predictor,
                 states,
                 branch_of,
                 uniform[: len(branch_of), step],
@@ -161,31 +162,33 @@ class _Sampling:
         children = np.bincount(placement.owner.cpu().numpy(), minlength=prefixes).cumsum()
         return max(1, int(np.searchsorted(children, _SPARED * self.rows_at_once, side="right")))
 
-    def _select_tokens(
-        self, states: Tensor, branch_of: Tensor, uniform: Tensor, policy: Policy, seen: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
 
-        states: [branches, width].
-        branch_of, uniform: [draws].
-        policy: that of this step.
-        seen: [branches, any].
-        Returns three tensors [draws].
-        """
-        token = torch.empty_like(branch_of)
-        token_logprob = torch.empty(len(token), device=token.device)
-        policy_logprob = torch.empty_like(uniform)
-        for logits in self.predictor.logit_blocks(states):
-            rows = logits.rows
-            support = apply_policy(logits.scores, policy, None if seen is None else seen[rows])
-            # One block holds all draws, so the host need not know where the draws of a block are.
-            block_draws: Tensor | slice = slice(None)
-            if len(logits.scores) < len(states):
-                block_draws = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
-            branch = branch_of[block_draws] - rows.start
-            taken, policy_logprob[block_draws] = sample_tokens(support, branch, uniform[block_draws])
-            token[block_draws], token_logprob[block_draws] = taken, logits.scores[branch, taken] - logits.total[branch]
-        return token, token_logprob, policy_logprob
+def select_tokens(
+    predictor: Predictor, states: Tensor, branch_of: Tensor, uniform: Tensor, policy: Policy, seen: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
+
+    states: [branches, width].
+    branch_of, uniform: [draws].
+    policy: that of this step.
+    seen: [branches, any].
+    Returns three tensors [draws].
+    """
+    token = torch.empty_like(branch_of)
+    token_logprob = torch.empty(len(token), device=token.device)
+    policy_logprob = torch.empty_like(uniform)
+    for logits in predictor.logit_blocks(states):
+        rows = logits.rows
+        support = apply_policy(logits.scores, policy, None if seen is None else seen[rows])
+        # One block holds all draws, so the host need not know where the draws of a block are.
+        block_draws: Tensor | slice = slice(None)
+        if len(logits.scores) < len(states):
+            block_draws = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
+        branch = branch_of[block_draws] - rows.start
+        taken, logprob = sample_tokens(support, branch, uniform[block_draws])
+        policy_logprob[block_draws] = logprob.to(policy_logprob.dtype)
+        token[block_draws], token_logprob[block_draws] = taken, logits.scores[branch, taken] - logits.total[branch]
+    return token, token_logprob, policy_logprob
 
 
 def place_children(

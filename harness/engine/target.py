@@ -16,6 +16,7 @@ from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.policy import Combination, Policy, PrefixView
 from harness.engine.branches import Predictor
+from harness.engine.completing import complete_prompts
 from harness.engine.ensemble import Ensemble
 from harness.engine.kernels import attention_dtype
 from harness.engine.likelihood import score_suffixes
@@ -232,6 +233,28 @@ class Target:
         find = partial(sample_paths, policy=policy, draws=draws, seed=seed)
         drawn, distinct_of_prefix = self._find_paths(find, prefixes, length)
         return samples_from_paths(drawn, distinct_of_prefix, trials // draws, self.vocabulary)
+
+    def complete(
+        self, prompts: Sequence[Tokens], policy: Policy = _UNMODIFIED, *, lengths: Sequence[int] | Ints, seed: int = 0
+    ) -> list[Ints]:
+        """Draw one suffix after each of `prompts`, which may differ in length. `lengths` are those of the suffixes.
+
+        A suffix is the one that `sample` draws in a single trial: up to rounding, it depends only on the seed and on
+        the prompt's own tokens. Raises HarnessError as `sample` does.
+        """
+        for prompt, length in zip(prompts, lengths, strict=True):
+            self._check_tokens("prompts", prompt[None])
+            self._require_views(len(prompt), length)
+        if min(lengths, default=1) < 1:
+            raise HarnessError(f"complete() needs lengths of at least 1, not {min(lengths)}.")
+        if not prompts:
+            return []
+        draw = partial(complete_prompts, self.predictor, prompts, np.asarray(lengths), policy=policy, seed=seed)
+        suffixes, evaluations = self.run_within_memory(
+            lambda rows_at_once: draw(rows_at_once=rows_at_once, on_step=self.report_step)
+        )
+        self.evaluations += evaluations * len(self._views)
+        return suffixes
 
     def search(
         self,

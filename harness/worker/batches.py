@@ -30,8 +30,8 @@ _STEP_SECONDS = 1.0
 """The minimum time between two reports of steps."""
 _BATCH_SECONDS = 30.0
 """The time that a batch should take, whose size is measured: a stopped job loses no more."""
-_MEASURED_ITEMS = 8
-"""The items of the batch that is measured."""
+_MEASURED_ITEMS, _MEASURED_PROMPTS = 8, 32
+"""The items of the batch that is measured. A step of decoding 32 prompts takes little longer than one of 8."""
 _SLOW_BYTES = 100_000_000
 """The minimum weights of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
 _LEAST_STEP = 0.01
@@ -102,13 +102,14 @@ class BatchLog:
         """Yield the items of each batch of a loop: at most `max_size`, and none of them on both sides of one of `ends`.
 
         With `is_measured`, the first batch is small, and the others have as many items as should take half a minute.
-        The size is recorded, so that a resumed job has the same batches.
+        The size is recorded, so that a resumed job has the same batches. The items of a loop with `ends` are prompts.
         """
+        measured = _MEASURED_PROMPTS if ends else _MEASURED_ITEMS
         first = 0
         while first < items:
             size = max_size
             if is_measured or loop in self._sizes:
-                size = min(max_size, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
+                size = min(max_size, self._sizes.get(loop, measured) if first else measured)
             stop = min([items, first + size, *(end for end in ends if first < end)])
             if is_measured and loop not in self._sizes:
                 self._measured_sizes[loop] = stop - first

@@ -1,7 +1,4 @@
-"""Complete paragraphs: the interface of completers, a target on this machine, and completions that a file has.
-
-Prompts with equally many tokens are batched without padding.
-"""
+"""Complete paragraphs: the interface of completers, a target on this machine, and completions that a file has."""
 
 import math
 from abc import ABC, abstractmethod
@@ -36,6 +33,8 @@ _ENCODED_AT_ONCE = 1_000
 """Texts: an encoding takes far more memory than its ids."""
 _SLACK, _MARGIN = 1.25, 4
 """Tokens per token of the suffix, and further tokens: other words may take more tokens than the suffix."""
+_STEP_ROWS = 16
+"""A step of decoding costs as much as so many rows of it: all weights are read once, and then each row is computed."""
 
 
 class State(StrEnum):
@@ -208,14 +207,15 @@ class LocalCompleter(Completer):
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
-        self._prompts = list(_encode(self._tokenizer, dataset.prompts))
+        self._prompts = [np.array(ids, np.int64) for ids in _encode(self._tokenizer, dataset.prompts)]
         suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
         self._words = [len(words_of(self.form(text))) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
-        runs = self._batches(seed)
-        super().__init__(np.concatenate(runs))
-        self.ends: Sequence[int] = np.cumsum([len(run) for run in runs]).tolist()
+        self._lengths = np.array([self._length(paragraph) for paragraph in range(len(dataset))], np.int64)
+        batches = self._batches(seed)
+        super().__init__(np.concatenate(batches))
+        self.ends: Sequence[int] = np.cumsum([len(batch) for batch in batches]).tolist()
 
     def form(self, text: str) -> str:
         """Return `text` as the target's tokenizer normalizes it."""
@@ -223,29 +223,41 @@ class LocalCompleter(Completer):
         return normalized
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
-        """Complete paragraphs with equally long prompts. Up to rounding, a completion does not depend on the others."""
+        """Complete paragraphs. Up to rounding, a completion does not depend on the others."""
         paragraphs = self._paragraphs[items]
-        lengths = np.array([self._length(paragraph) for paragraph in paragraphs.tolist()], np.int64)
         completions = [Completion(State.NO_ROOM) for _ in paragraphs]
-        possible = np.flatnonzero(lengths > 0)
-        if len(possible) == 0:
-            return paragraphs, completions
-        prefixes = np.array([self._prompts[paragraph] for paragraph in paragraphs[possible]], np.int64)
-        samples = self._target.sample(
-            prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
-        )  # one row per prefix, in order
-        for place, ids in zip(possible, samples.suffixes.tolist(), strict=True):
-            text = first_words(self.form(self._decode(ids[: lengths[place]])), self._words[paragraphs[place]])
+        possible = np.flatnonzero(self._lengths[paragraphs] > 0)
+        suffixes = self._target.complete(
+            [self._prompts[paragraph] for paragraph in paragraphs[possible]],
+            self._policy,
+            lengths=self._lengths[paragraphs[possible]],
+            seed=seed,
+        )
+        for place, ids in zip(possible, suffixes, strict=True):
+            text = first_words(self.form(self._decode(ids.tolist())), self._words[paragraphs[place]])
             completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
 
     def _batches(self, seed: int) -> list[Ints]:
-        """Return batches of paragraphs with equally long prompts, and similar suffixes, in random order."""
+        """Return batches of paragraphs, in random order, that take the least time together.
+
+        The paragraphs are sorted by the length of their prompts. A batch takes a step for each token after the end of
+        its shortest prompt (see `harness.engine.completing`), and a step costs `_STEP_ROWS` rows and its own.
+        """
         order = shuffled(len(self._tokens), seed)
-        alike = order[np.lexsort((self._needed[order], self._tokens[order]))]
-        groups = np.split(alike, 1 + np.flatnonzero(np.diff(self._tokens[alike])))
-        size = self.batch_size
-        batches = [group[first : first + size] for group in groups for first in range(0, len(group), size)]
+        order = order[np.lexsort((self._lengths[order], self._tokens[order]))]
+        tokens, ends = self._tokens[order], (self._tokens + self._lengths)[order]
+        # The least cost of the first paragraphs, by their number, and where the last batch of them begins.
+        cost, begins = np.zeros(len(order) + 1), np.zeros(len(order) + 1, np.int64)
+        for end in range(1, len(order) + 1):
+            first = np.arange(max(0, end - self.batch_size), end)
+            last_token = np.maximum.accumulate(ends[first][::-1])[::-1]
+            costs = cost[first] + (last_token - tokens[first]) * (_STEP_ROWS + end - first)
+            begins[end], cost[end] = first[costs.argmin()], costs.min()
+        batches, end = [], len(order)
+        while end:
+            batches.append(order[begins[end] : end])
+            end = int(begins[end])
         return [batches[place] for place in shuffled(len(batches), seed)]
 
     def _length(self, paragraph: int) -> int:

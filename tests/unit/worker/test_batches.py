@@ -71,6 +71,12 @@ def test_a_batch_has_at_most_the_usual_size_and_ends_where_it_must(sent: Sent) -
     ]
 
 
+def test_the_first_batch_of_prompts_that_are_decoded_together_is_larger(sent: Sent) -> None:
+    sizes = run_loop(sent, sent.log(), "a/0", 110, seconds=0.5, max_size=64, is_measured=True, ends=[24, 110])
+    assert sizes == [24, 32, 32, 22]
+    assert run_loop(sent, sent.log(), "a/0", 50, seconds=0.5, max_size=64, is_measured=True, ends=[50]) == [32, 18]
+
+
 def test_a_batch_size_is_a_power_of_two() -> None:
     assert [batch_size_for(seconds) for seconds in (100.0, 30.0, 16.0, 15.0, 4.0)] == [1, 1, 1, 2, 4]
 
