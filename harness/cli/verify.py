@@ -38,9 +38,11 @@ class VerifyOptions(Options):
 
     heading: ClassVar[str] = "Options"
 
-    target: str | None = option(None, unset="the round's, else the bundle's", description="Hub id or directory.")
+    target: str | None = option(
+        None, unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
+    )
     reference: str | None = option(
-        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
+        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
     )
     budget: str | None = option(
         None,
