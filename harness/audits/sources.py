@@ -91,7 +91,7 @@ def line_ends_option() -> Any:
     return option(False, description="Keep CR LF and CR, which otherwise become LF.")
 
 
-def target_option(description: str = "Hub id or directory of a model; repeatable.", default: Any = ()) -> Any:
+def target_option(description: str = "Hub id, directory or GGUF file; repeatable.", default: Any = ()) -> Any:
     """Return the option `--target`."""
     return option(default, description=description)
 

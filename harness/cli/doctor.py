@@ -62,7 +62,7 @@ class BenchOptions(Options):
     heading: ClassVar[str] = "Benchmark"
 
     bench: bool = option(False, description="Measure the sampling and search speed instead.")
-    target: str = option("demo", description="Model to measure: hub id or directory.")
+    target: str = option("demo", description="Model to measure: hub id, directory or GGUF file.")
     round: str | None = option(
         None,
         metavar="ROUND",

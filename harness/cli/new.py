@@ -50,7 +50,7 @@ def make_round(
     reading: TextOptions,
     corpus: Path = Argument(..., metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow or tokens."),
     out: Path = Option(..., "--out", "-o", metavar="DIR", help="Directory for the round."),
-    target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id or directory."),
+    target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id, directory or GGUF file."),
     tokenizer: Path | None = Option(
         None,
         "--tokenizer",

@@ -38,11 +38,13 @@ class VerifyOptions(Options):
 
     heading: ClassVar[str] = "Options"
 
-    target: str | None = option(None, unset="the round's, else the bundle's", description="Hub id or directory.")
-    reference: str | None = option(
-        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
+    target: str | None = option(
+        None, unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
     )
-    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id or directory.")
+    reference: str | None = option(
+        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
+    )
+    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file.")
     budget: str | None = option(
         None,
         metavar="DURATION",

@@ -108,7 +108,7 @@ class RunRequest(ModelOptions):
         panel="Model",
         needs_target=True,
         unset="the round's",
-        description="Model to attack: hub id or directory.",
+        description="Model to attack: hub id, directory or GGUF file.",
     )
     revision: str | None = option(
         None, panel="Model", needs_target=True, unset="the round's", description="Revision of a hub target."
@@ -119,7 +119,7 @@ class RunRequest(ModelOptions):
         needs_target=True,
         metavar="MODEL",
         unset="the attack's",
-        description="Reference model: hub id or directory.",
+        description="Reference model: hub id, directory or GGUF file.",
     )
     budget: str | None = option(
         None,

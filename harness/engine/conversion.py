@@ -42,13 +42,23 @@ _ANGLES = "rope_freqs.weight"
 """The tensor of the factors of Llama 3 by which angles are divided. transformers does not read it."""
 
 
+class BoundedReader(GGUFReader):
+    """A reader that stops at the end of the file, where GGUFReader goes on with empty values."""
+
+    def _get(self, offset: Any, dtype: Any, count: Any = 1, *order: Any, **options: Any) -> Any:
+        values = super()._get(offset, dtype, count, *order, **options)
+        if len(values) != count:
+            raise ValueError("the file ends early")
+        return values
+
+
 def convert(file: Path, folder: Path) -> None:
     """Write the dequantized model and the tokenizer of the GGUF file to the new directory `folder`.
 
     Raises HarnessError if transformers cannot read the file as it is meant, or the disk lacks the space.
     """
     try:
-        reader = GGUFReader(file)
+        reader = BoundedReader(file)
     except Exception as error:
         raise HarnessError(f"incomplete, damaged or no GGUF file ({_reason(error)}). Download it again.") from error
     metadata = {
@@ -82,8 +92,9 @@ def _require_model(reader: GGUFReader, metadata: dict[str, Any]) -> None:
         )
     if architecture == "clip" or kind == "mmproj":
         raise HarnessError("contains a projector for images or sound. Name the GGUF file of the language model.")
-    if kind == "adapter" or not architecture or not reader.tensors:
-        raise HarnessError(f"contains {'an adapter' if kind == 'adapter' else 'no model'}. Name the file of a model.")
+    if kind == "adapter" or metadata.get(f"{architecture}.block_count", 1) > len(reader.tensors):
+        content = "an adapter" if kind == "adapter" else f"only {pluralize(len(reader.tensors), 'tensor')} of a model"
+        raise HarnessError(f"contains {content}. Name the file of a whole model.")
 
 
 def _require_space(reader: GGUFReader, folder: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
 from tests.functional.machine import Machine, write_tiny_demo
 from tests.tools.adapters import CONFIG, write_adapter
+from tests.tools.gguf_files import write_gguf
 
 TINY = SIZES[-1].weights
 INDEX = "model.safetensors.index.json"
@@ -136,6 +138,43 @@ def test_a_directory_contains_no_files_of_other_directories(read: Callable[[Path
     (folder / "c.txt").symlink_to("/etc/hostname")
     with pytest.raises(HarnessError, match=r"c\.txt is a link that leaves its directory"):
         read(folder)
+
+
+def _gguf(fields: bytes = b"", *, tensors: int = 0, number: int = 1, rest: bytes = b"") -> bytes:
+    """Return the start of a GGUF file with `number` fields and `tensors` tensors."""
+    return b"GGUF" + struct.pack("<IQQ", 3, tensors, number) + fields + rest
+
+
+KEY = struct.pack("<Q", 1) + b"k"
+HOSTILE_GGUF = {
+    "2^60 tensors": _gguf(tensors=1 << 60, number=0, rest=bytes(1 << 16)),
+    "a text of 2^62 bytes": _gguf(KEY + struct.pack("<IQ", 8, 1 << 62)),
+    "an array of 2^60 numbers": _gguf(KEY + struct.pack("<IIQ", 9, 0, 1 << 60)),
+    "arrays in arrays": _gguf(KEY + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 100_000),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.hostile("exhausts memory with a GGUF file")
+@pytest.mark.parametrize("content", HOSTILE_GGUF)
+def test_a_hostile_gguf_file_is_one_sentence(machine: Machine, content: str) -> None:
+    file = machine.folder / "m.gguf"
+    file.write_bytes(HOSTILE_GGUF[content])
+    refused = machine.run("run", "greedy", "--round", "demo", "--target", str(file), code=1)
+    assert "m.gguf: incomplete, damaged or no GGUF file (" in refused.stderr and "Traceback" not in refused.stderr
+    assert not machine.folders()
+
+
+@pytest.mark.slow
+@pytest.mark.hostile("asks for a model of 4 billion blocks with a GGUF file")
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [("block_count", "contains only 20 tensors of a model"), ("embedding_length", "cannot read it")],
+)
+def test_a_gguf_file_of_an_enormous_model_is_one_sentence(machine: Machine, field: str, sentence: str) -> None:
+    file = write_gguf(machine.folder / "m.gguf", fields={f"llama.{field}": (1 << 32) - 64})
+    refused = machine.run("run", "greedy", "--round", "demo", "--target", str(file), code=1)
+    assert sentence in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize("option", ["--target", "--reference"])

@@ -29,8 +29,6 @@ def write_gguf(
     rng, kind = np.random.default_rng(seed), gguf.GGMLQuantizationType[quantization]
     writer = gguf.GGUFWriter(file, architecture)
     writer.add_context_length(_CONTEXT)
-    writer.add_embedding_length(_WIDTH)
-    writer.add_block_count(2)
     writer.add_feed_forward_length(_HIDDEN)
     writer.add_head_count(_HEADS)
     writer.add_head_count_kv(_KEYS)
@@ -42,8 +40,13 @@ def write_gguf(
     writer.add_token_list(VOCABULARY)
     writer.add_token_types([1] * (len(VOCABULARY) - 1) + [3])
     writer.add_token_merges(["t h", "th e"])
+    writer.add_token_scores([0.0] * len(VOCABULARY))
+    writer.add_bos_token_id(len(VOCABULARY) - 1)
     writer.add_eos_token_id(len(VOCABULARY) - 1)
-    for key, value in {f"{architecture}.rope.freq_base": 10_000.0, **fields}.items():
+    writer.add_unk_token_id(len(VOCABULARY) - 1)
+    writer.add_add_bos_token(False)
+    usual = {"rope.freq_base": 10_000.0, "block_count": 2, "embedding_length": _WIDTH}
+    for key, value in ({f"{architecture}.{key}": value for key, value in usual.items()} | dict(fields)).items():
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
         add(key, value)
     keys = _WIDTH // _HEADS * _KEYS

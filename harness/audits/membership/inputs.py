@@ -190,7 +190,7 @@ class MembershipSubject(Subject):
     non_members_round: str | None = round_option("Round whose examples the target never saw.")
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
-    target: str | None = target_option("Hub id or directory of the model.", None)
+    target: str | None = target_option("Hub id, directory or GGUF file.", None)
     reference: str | None = option(
         None, metavar="MODEL", description="Model of the same tokenizer that never saw the members."
     )

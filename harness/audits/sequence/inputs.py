@@ -354,7 +354,7 @@ class SequenceSubject(Subject):
         description="Control text: of the same kind, and never seen by the targets; with --completions, such a file.",
     )
     control_round: str | None = round_option("Round with control text that the targets never saw.")
-    target: tuple[str, ...] = target_option("Hub id or directory of a model; repeatable; a round's own by default.")
+    target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable; a round's own by default.")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
         """Read the paragraphs of both sides. Raises HarnessError if no corpus or model is named, or a side cannot be
