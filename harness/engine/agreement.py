@@ -12,6 +12,8 @@ _LIMITS = ("window", "position", "context", "seq_len", "max_length")
 _PERIODS = ("chunk", "block_size")
 _BEFORE = 2
 """Tokens before a limit at which decoding towards it begins."""
+_ROUNDED = 32
+"""Lengths are rounded to multiples of this, because a comparison takes as long as a small batch."""
 
 
 def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]:
@@ -24,6 +26,20 @@ def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]
     last = max(length, end - STEPS)
     limits = {limit - before for limit in _limits(config, end + shift) for before in (_BEFORE, _BEFORE + shift)}
     return sorted({length, last, *(limit for limit in limits if length < limit < last)})
+
+
+def compared_range(config: Any, length: int, end: int, shift: int) -> tuple[int, int]:
+    """Return the lengths between which decoding is compared for a prefix of `length` tokens that grows to `end`.
+
+    They are rounded down and up unless there is a limit in between, so that one comparison serves many lengths.
+    """
+    first, last = max(1, length // _ROUNDED * _ROUNDED), -(-end // _ROUNDED) * _ROUNDED
+    limits = {limit - before for limit in _limits(config, last + shift) for before in (0, shift)}
+    if any(first - STEPS <= limit <= length + STEPS for limit in limits):
+        first = length
+    if any(end - STEPS <= limit <= last + STEPS for limit in limits):
+        last = end
+    return first, last
 
 
 def _limits(config: Any, max_position: int) -> Iterator[int]:
