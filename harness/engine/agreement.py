@@ -10,10 +10,10 @@ STEPS = 4
 """Tokens that are decoded after each length of the comparison."""
 _LIMITS = ("window", "position", "context", "seq_len", "max_length")
 _PERIODS = ("chunk", "block_size")
-_ROUND = 32
-"""The lengths that are compared are multiples of it if no limit lies between them and those that are decoded."""
 _BEFORE = 2
 """Tokens before a limit at which decoding towards it begins."""
+_ROUNDED = 32
+"""Lengths are rounded to multiples of this, because a comparison takes as long as a small batch."""
 
 
 def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]:
@@ -28,15 +28,18 @@ def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]
     return sorted({length, last, *(limit for limit in limits if length < limit < last)})
 
 
-def rounded_lengths(config: Any, length: int, end: int, shift: int) -> tuple[int, int]:
-    """Return the lengths of the comparison for decoding from `length` tokens to `end`: similar calls share one.
+def compared_range(config: Any, length: int, end: int, shift: int) -> tuple[int, int]:
+    """Return the lengths between which decoding is compared for a prefix of `length` tokens that grows to `end`.
 
-    Both are the given ones if decoding may change between them and a multiple of `_ROUND`.
+    They are rounded down and up unless there is a limit in between, so that one comparison serves many lengths.
     """
-    first, last = max(1, length // _ROUND * _ROUND), -(-end // _ROUND) * _ROUND
+    first, last = max(1, length // _ROUNDED * _ROUNDED), -(-end // _ROUNDED) * _ROUNDED
     limits = {limit - before for limit in _limits(config, last + shift) for before in (0, shift)}
-    is_same = not any(first <= limit <= length or end <= limit < last for limit in limits)
-    return (first, last) if is_same else (length, end)
+    if any(first - STEPS <= limit <= length + STEPS for limit in limits):
+        first = length
+    if any(end - STEPS <= limit <= last + STEPS for limit in limits):
+        last = end
+    return first, last
 
 
 def _limits(config: Any, max_position: int) -> Iterator[int]:

@@ -18,7 +18,7 @@ from transformers import DynamicCache, PreTrainedModel
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.policy import PrefixView
-from harness.engine.agreement import STEPS, agree, decoding_starts, rounded_lengths
+from harness.engine.agreement import STEPS, agree, compared_range, decoding_starts
 from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
@@ -91,8 +91,8 @@ class ModelRunner:
         # The id that comes before every prefix, [0 or 1].
         self.bos = torch.tensor([] if bos_token is None else [bos_token], dtype=torch.long, device=self.device)
         self._warn = warn or functools.partial(warnings.warn, stacklevel=2)
-        # Whether cached decoding agrees, by the rounded lengths before and after, and the shift. Nothing is stored on
-        # disk: the check takes seconds, and a file that attacks can write could disable it.
+        # Whether cached decoding agrees, by the first and the last length and the shift. Nothing is stored on disk:
+        # the check takes seconds, and a file that attacks can write could disable it.
         self._agrees_at: dict[tuple[int, int, int], bool] = {}
         # Why the model cannot be decoded with a cache, "" if it can.
         self._cache_fault = ""
@@ -137,21 +137,21 @@ class ModelRunner:
     def can_cache(self, length: int, room: int, shift: int = 0) -> bool:
         """Return True if decoding `room` tokens after `length` with a cache gives what the model gives without one.
 
-        This is compared once for similar numbers. shift: the position of the first token.
+        This is compared once for each range of these numbers. shift: the position of the first token.
         """
         if room < 1 or self._cache_fault:
             return room < 1
-        first, end = rounded_lengths(self.model.config, length, length + room, shift)
-        key = (first, end, shift)
+        first, last = compared_range(self.model.config, length, length + room, shift)
+        key = (first, last, shift)
         if key not in self._agrees_at:
             began_at = time.monotonic()
-            starts = decoding_starts(self.model.config, first, end, shift)
-            agrees = all(self._decodes_from(start, min(STEPS, end - start), shift) for start in starts)
+            starts = decoding_starts(self.model.config, first, last, shift)
+            agrees = all(self._decodes_from(start, min(STEPS, last - start), shift) for start in starts)
             self.checking_seconds += time.monotonic() - began_at
             if not agrees and self.decoder is not None:
                 self.decoder = None
                 self._agrees_at.clear()
-                self._warn_of_decoder(f"its logits differ between {length} and {length + room} tokens")
+                self._warn_of_decoder(f"its logits differ between {first} and {last} tokens")
                 return self.can_cache(length, room, shift)
             self._agrees_at[key] = agrees
         return self._agrees_at[key]
