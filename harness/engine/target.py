@@ -71,7 +71,7 @@ class Target:
     rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
     later calls.
     progress: receives the progress of its calls, None if nothing does.
-    evaluations: the number of next-token distributions that `sample` and `search` have computed.
+    evaluations: the number of next-token distributions that `sample`, `complete` and `search` have computed.
     """
 
     def __init__(
