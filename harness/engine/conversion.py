@@ -6,6 +6,7 @@ It parses a stranger's file, so it runs in the sandbox. A fault is the last line
 import os
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def convert(file: Path, folder: Path) -> None:
 
     Raises HarnessError if transformers cannot read the file as it is meant, or the disk lacks the space.
     """
+    if find_spec("transformers.integrations.gguf") is None:
+        raise HarnessError(f"{_READ_BY} builds wrong tokenizers from GGUF files. Install transformers 5.23 or newer.")
     try:
         reader = BoundedReader(file)
     except Exception as error:

@@ -1,5 +1,6 @@
 """Every audit is a run: it is shown, redacted, killed, resumed and stopped, and refuses bad input in one sentence."""
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -21,6 +22,7 @@ from tests.demo_target.names import write_name_pairs
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, readable_bytes, wait_until
 from tests.tools.completions_server import Reply, completion, completions_server
 from tests.tools.demo_texts import TOKENIZER, trained_text, unseen_text
+from tests.tools.gguf_files import write_gguf
 
 TINY = ("--target", "demo-tiny", "--threads", "1")
 TWO_SIZES = ("--target", "demo-tiny", "--target", "demo-small", "--threads", "1")
@@ -323,3 +325,13 @@ def test_a_page_of_an_audit_that_is_not_waited_for_is_refused(machine: Machine) 
     refused = machine.run("audit", "sequence", "texts.txt", "--detach", "--out", "page", code=2).stderr
     assert "--out needs findings, which --detach does not wait for. Use harness report RUN --out DIR." in refused
     assert not machine.folders()
+
+
+@pytest.mark.slow
+def test_an_audit_of_a_gguf_file_names_the_file_and_its_hash(machine: Machine) -> None:
+    file = write_gguf(machine.folder / "m.gguf", quantization="Q8_0")
+    (machine.folder / "text.txt").write_text("the thing that they gather there, " * 10)
+    machine.run("audit", "book", "text.txt", "--target", file.name, "--stride", "50", "--threads", "1")
+    shown = machine.run("show", "latest").stdout
+    assert "m.gguf, weights sha256 " in shown
+    assert f"converted from the GGUF file with sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}" in shown

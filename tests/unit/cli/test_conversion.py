@@ -4,13 +4,16 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.cli import conversion
 from harness.cli.conversion import find_gguf
-from harness.cli.resolving import find_target
+from harness.cli.resolving import current_weights, find_target
 from harness.core.errors import HarnessError
+from harness.core.files import remove_tree
+from harness.core.spec import TargetRecord
 from harness.engine.resolving import ResolvedTarget
 from harness.submit.execution import StepResult
 from tests.tools.gguf_files import write_gguf
@@ -47,6 +50,17 @@ def test_a_file_is_converted_once_and_again_if_its_conversion_is_damaged(
     assert weights.read_bytes() == content
 
 
+@pytest.mark.slow
+def test_a_run_is_resumed_after_the_cache_was_emptied(home: Path, tmp_path: Path) -> None:
+    target = find_target(str(write_gguf(tmp_path / "m.gguf")))
+    record = TargetRecord(**vars(target), device="cpu", dtype="auto", threads=1)
+    remove_tree(home)
+    assert current_weights(SimpleNamespace(targets=[record])) == (target.weights_sha256,)
+    (tmp_path / "m.gguf").unlink()
+    remove_tree(home)
+    assert current_weights(SimpleNamespace(targets=[record])) == (None,)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -62,6 +76,7 @@ def test_a_failure_is_one_sentence_and_leaves_nothing(home: Path, tmp_path: Path
     assert [entry.name for entry in home.iterdir()] == ["lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["killed", "interrupted", "too slow"])
 def test_an_end_in_the_middle_leaves_nothing(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
