@@ -22,9 +22,11 @@ from harness.core.text import sanitize, shorten
 from harness.engine.resolving import (
     BLOCKS_KEYS,
     ResolvedTarget,
+    adapter_folder,
     configured_number,
     require_capacity,
     require_round_vocabulary,
+    resolve_adapter,
     resolve_target,
 )
 from harness.plugins.discovery import AttackFile, attack_named
@@ -243,7 +245,7 @@ def require_adapter(compute: ModelOptions, models: Sequence[TargetRecord]) -> No
 def target_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    local = _find_target(id_, revision, base=compute.base)
+    local = find_target(id_, revision, base=compute.base)
     require_capacity(local, round_)
     require_round_vocabulary(local, round_)
     return _record_of(local, device, compute)
@@ -271,10 +273,10 @@ def model_records(
     records = []
     for number, id_ in enumerate(names):
         if is_first_served and number == 0:
-            local = _find_target(id_, revision, needs_weights=False)
+            local = find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
-            records.append(_record_of(_find_target(id_, revision, base=compute.base), device, compute))
+            records.append(_record_of(find_target(id_, revision, base=compute.base), device, compute))
     return tuple(records)
 
 
@@ -292,8 +294,8 @@ def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
 
 def _current_hash(target: TargetRecord) -> str:
     if target.is_tokenizer_only:
-        return _find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
-    return _find_target(str(target.paths[-1]), target.revision, base=str(target.path)).weights_sha256
+        return find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
+    return find_target(str(target.paths[-1]), target.revision, base=str(target.path)).weights_sha256
 
 
 @cache
@@ -303,12 +305,25 @@ def name_hidden_directory(id_: str) -> None:
         say(f"{id_} is the built-in target, not the directory of this name. Write ./{id_} to name the directory.")
 
 
-def _find_target(id_: str, revision: str, *, base: str | None = None, needs_weights: bool = True) -> ResolvedTarget:
+def find_target(
+    id_: str,
+    revision: str = "main",
+    *,
+    base: str | None = None,
+    offline: bool | None = None,
+    needs_weights: bool = True,
+) -> ResolvedTarget:
+    """Return the target `id_` as it is on this machine. base: the model that it is merged into if it is an adapter.
+
+    Raises HarnessError if it is not available.
+    """
     name_hidden_directory(id_)
+    if base is not None and (folder := adapter_folder(id_)) is not None:
+        return resolve_adapter(id_, folder, find_target(base, revision, offline=offline))
     with ProgressBars("bytes") as bars:
 
         def on_progress(done: int, total: int) -> None:
             if total >= _SHOW_PROGRESS_ABOVE_BYTES:
                 bars.update(f"reading {id_}", done, total)
 
-        return resolve_target(id_, revision, base=base, on_progress=on_progress, needs_weights=needs_weights)
+        return resolve_target(id_, revision, offline=offline, on_progress=on_progress, needs_weights=needs_weights)

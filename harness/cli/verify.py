@@ -15,7 +15,7 @@ from typer import Argument, Option
 from harness.cli.options import Json, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
-from harness.cli.resolving import name_hidden_directory, usable_device
+from harness.cli.resolving import find_target, usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
 from harness.core.inputs import require_file
@@ -23,7 +23,7 @@ from harness.core.options import Options, option
 from harness.core.rounds import Round, load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
-from harness.engine.resolving import ResolvedTarget, resolve_target
+from harness.engine.resolving import ResolvedTarget
 from harness.submit.bundle_checks import FrozenCode
 from harness.submit.code_folder import HUB_ID
 from harness.submit.code_spec import CodeTarget
@@ -195,14 +195,13 @@ def _found_model(
     A bundle cannot choose a path on this machine or make it download: its model is built-in or in the hub cache.
     """
     if asked is not None:
-        name_hidden_directory(asked)
-        return resolve_target(asked, base=base)
+        return find_target(asked, base=base)
     if role == "target" and round_ is not None:
-        return resolve_target(round_.target, round_.revision, base=base)
+        return find_target(round_.target, round_.revision, base=base)
     if code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
         noun = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {noun} is the directory {sanitize(code_target.id)}. Name it with --{role}.")
-    return resolve_target(code_target.id, code_target.commit or code_target.revision, offline=True)
+    return find_target(code_target.id, code_target.commit or code_target.revision, offline=True)
 
 
 def _write(verdict: Verdict, path: Path) -> None:

@@ -14,7 +14,7 @@ from harness.core.files import CHUNK_BYTES, file_version, require_content, write
 from harness.core.inputs import files_in, read_bounded, read_bounded_text
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
-from harness.core.spec import AdapterRecord
+from harness.core.spec import BUILT_IN_TARGETS, AdapterRecord
 from harness.core.text import shorten
 from harness.demo import REFERENCE as DEMO_REFERENCE
 from harness.demo import SIZES as DEMO_SIZES
@@ -149,7 +149,6 @@ def resolve_target(
     id_: str,
     revision: str = "main",
     *,
-    base: str | None = None,
     offline: bool | None = None,
     on_progress: OnProgress | None = None,
     needs_weights: bool = True,
@@ -158,7 +157,6 @@ def resolve_target(
 
     The built-in targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
     `demo-reference`. The hub's cache is searched first.
-    base: the model that the target is merged into if it is a folder with an adapter; `revision` is then the base's.
     offline: use nothing else, by default the value of HF_HUB_OFFLINE.
     needs_weights: False if the tokenizer and the configuration are enough; weights are then neither downloaded nor
     hashed.
@@ -178,8 +176,6 @@ def resolve_target(
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
     _require_small(path, files_in(path))  # which refuses links that leave the directory, and what is not a file
-    if base is not None and commit is None and (path / ADAPTER_CONFIG).exists():
-        return _with_adapter(resolve_target(base, revision, offline=offline, on_progress=on_progress), id_, path)
     weights = weight_files(path) if needs_weights else []
     if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
@@ -191,9 +187,18 @@ def resolve_target(
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
 
-def _with_adapter(base: ResolvedTarget, id_: str, folder: Path) -> ResolvedTarget:
-    """Return the target that the adapter in `folder` makes of a base. Raises HarnessError if it cannot be merged."""
+def adapter_folder(id_: str) -> Path | None:
+    """Return the directory `id_` if it contains an adapter, else None. Raises HarnessError if it cannot be merged."""
+    folder = expand_home(id_).resolve()
+    if id_ in BUILT_IN_TARGETS or not (folder / ADAPTER_CONFIG).exists():
+        return None
+    files_in(folder)  # which refuses links that leave the directory, and what is not a file
     read_adapter(folder)
+    return folder
+
+
+def resolve_adapter(id_: str, folder: Path, base: ResolvedTarget) -> ResolvedTarget:
+    """Return the target that the adapter in `folder` makes of a base."""
     files = [folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS]
     require_content(files[1])
     sha256 = _combined_sha256(files, lambda done, total: None)

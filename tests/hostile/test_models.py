@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.cli.resolving import find_target
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
@@ -232,7 +233,7 @@ def test_a_lying_adapter_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> 
     write_adapter(adapter, TINY)
     (adapter / {"config": "adapter_config.json", "weights": "adapter_model.safetensors"}[part]).write_bytes(content)
     with pytest.raises(HarnessError, match=sentence) as refused:
-        target = resolve_target(str(adapter), base="demo-tiny")
+        target = find_target(str(adapter), base="demo-tiny")
         load_target(target.path, adapter=target.adapter, device="cpu", threads=1)
     assert len(str(refused.value)) < 1_000
 
@@ -242,7 +243,7 @@ def test_nothing_that_an_adapter_says_is_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
     adapter, said = tmp_path / "adapter", []
     write_adapter(adapter, TINY, base_model_name_or_path=str(tmp_path / "pipe"), revision="x", auto_mapping={"a": "b"})
-    target = resolve_target(str(adapter), base="demo-tiny", offline=True)
+    target = find_target(str(adapter), base="demo-tiny")
     load_target(target.path, adapter=target.adapter, device="cpu", threads=1, warn=said.append)
     assert f"adapter says that it is an adapter of {tmp_path / 'pipe'}, and was merged into demo-tiny." in said
     for kind in NO_FILES:
@@ -250,4 +251,4 @@ def test_nothing_that_an_adapter_says_is_opened(tmp_path: Path) -> None:
             copy = shutil.copytree(adapter, tmp_path / "copies" / kind.replace("/", "") / name / "adapter")
             _replace(copy / name, NO_FILES[kind])
             with pytest.raises(HarnessError, match=r"is a link that lea(ves its directory|ds to itself)|regular file"):
-                resolve_target(str(copy), base="demo-tiny")
+                find_target(str(copy), base="demo-tiny")
