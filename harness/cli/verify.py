@@ -42,7 +42,7 @@ class VerifyOptions(Options):
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id or directory."
     )
-    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id or directory.")
+    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter.")
     budget: str | None = option(
         None,
         metavar="DURATION",
