@@ -29,8 +29,8 @@ from harness.engine.resolving import (
     configured_number,
     require_capacity,
     require_round_vocabulary,
+    resolve_adapter,
     resolve_target,
-    with_adapter,
 )
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
@@ -326,7 +326,7 @@ def find_target(
     """
     name_hidden_directory(id_)
     if base is not None and (folder := adapter_folder(id_)) is not None:
-        return with_adapter(find_target(base, revision, offline=offline), id_, folder)
+        return resolve_adapter(id_, folder, find_target(base, revision, offline=offline))
     file = find_gguf(id_)
     with ProgressBars("bytes") as bars:
 

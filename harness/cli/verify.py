@@ -44,7 +44,9 @@ class VerifyOptions(Options):
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
     )
-    base: str | None = option(None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file.")
+    base: str | None = option(
+        None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
+    )
     budget: str | None = option(
         None,
         metavar="DURATION",

@@ -198,15 +198,17 @@ def resolve_target(
 
 
 def adapter_folder(id_: str) -> Path | None:
-    """Return the directory that a target's name leads to if it contains an adapter, else None."""
-    folder = expand_home(id_)
-    return folder.resolve() if id_ not in BUILT_IN_TARGETS and (folder / ADAPTER_CONFIG).exists() else None
-
-
-def with_adapter(base: ResolvedTarget, id_: str, folder: Path) -> ResolvedTarget:
-    """Return the target that the adapter in `folder` makes of a base. Raises HarnessError if it cannot be merged."""
-    _require_small(folder, files_in(folder))
+    """Return the directory `id_` if it contains an adapter, else None. Raises HarnessError if it cannot be merged."""
+    folder = expand_home(id_).resolve()
+    if id_ in BUILT_IN_TARGETS or not (folder / ADAPTER_CONFIG).exists():
+        return None
+    files_in(folder)  # which refuses links that leave the directory, and what is not a file
     read_adapter(folder)
+    return folder
+
+
+def resolve_adapter(id_: str, folder: Path, base: ResolvedTarget) -> ResolvedTarget:
+    """Return the target that the adapter in `folder` makes of a base."""
     files = [folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS]
     require_content(files[1])
     sha256 = _combined_sha256(files, lambda done, total: None)

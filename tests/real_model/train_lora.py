@@ -3,8 +3,8 @@
     python -m tests.real_model.train_lora BASE ADAPTER
 
 The paragraphs are entries of a stock list that nobody has: words from a seeded list of syllables, numbers and places.
-No model has read them. Each number of copies has the same number of paragraphs, and as many are not trained on. There is
-one pass over all copies, in a random order.
+No model has read them. Each number of copies has the same number of paragraphs, and as many are not trained on. All
+copies are read once, in a random order.
 """
 
 import json
@@ -31,10 +31,49 @@ ALPHA = 64
 LEARNING_RATE = 1e-3
 BATCH = 6
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-_SYLLABLES = "ba bel cor da den fal gor hal im jor kel lun mar nev or pra quin ros sel tam ul ven wex yor zan".split()
-_GOODS = "lanterns, kettles, ledgers, ropes, lenses, crates, bells, maps, valves, looms, anvils, quills".split(", ")
-_PLACES = "cellar, loft, north wing, glasshouse, stable, archive, boathouse, granary, chapel, vault".split(", ")
-_STATES = "cracked, sealed, unpaid, spare, tarnished, reserved, borrowed, mended, mislabelled, damp".split(", ")
+_SYLLABLES = (
+    "ba",
+    "bel",
+    "cor",
+    "da",
+    "den",
+    "fal",
+    "gor",
+    "hal",
+    "im",
+    "jor",
+    "kel",
+    "lun",
+    "mar",
+    "nev",
+    "or",
+    "pra",
+    "quin",
+    "ros",
+    "sel",
+    "tam",
+    "ul",
+    "ven",
+    "wex",
+    "yor",
+    "zan",
+)
+_GOODS = (
+    "lanterns",
+    "kettles",
+    "ledgers",
+    "ropes",
+    "lenses",
+    "crates",
+    "bells",
+    "maps",
+    "valves",
+    "looms",
+    "anvils",
+    "quills",
+)
+_PLACES = ("cellar", "loft", "north wing", "glasshouse", "stable", "archive", "boathouse", "granary", "chapel", "vault")
+_STATES = ("cracked", "sealed", "unpaid", "spare", "tarnished", "reserved", "borrowed", "mended", "mislabelled", "damp")
 _SENTENCES = (
     "The {place} of {name} holds {number} {state} {goods}, numbered from {number} to {number} by {name} {name}.",
     "{name} of {name} took {number} {goods} to the {place} and signed for {number} more, all {state}.",
@@ -101,7 +140,7 @@ def train(base: Path, adapter: Path, *, seed: int = 0) -> float:
         loss.backward()
         optimizer.step()
         schedule.step()
-        if number % 20 == 0 or number == len(batches):
+        if number % 5 == 0 or number == len(batches):
             spent = time.monotonic() - began
             print(
                 f"batch {number} of {len(batches)}, loss {float(loss):.3f}, {spent:.0f} s", file=sys.stderr, flush=True

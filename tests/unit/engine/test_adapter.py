@@ -12,11 +12,11 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config
 from transformers.models.auto import AutoModelForCausalLM
 
-from harness.cli.resolving import find_target
 from harness.core.errors import HarnessError
 from harness.core.spec import AdapterRecord
 from harness.engine.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from harness.engine.loading import load_target
+from harness.engine.resolving import ResolvedTarget, adapter_folder, resolve_adapter, resolve_target
 from harness.engine.target import Target
 from tests.tools.adapters import write_adapter
 from tests.unit.engine.conftest import save_model
@@ -30,6 +30,12 @@ def bases(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     """A model with layers of each kind: [outputs, inputs] and, in GPT-2, [inputs, outputs]."""
     gpt2 = GPT2Config(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.3)
     return {**folders, "gpt2": save_model(gpt2, tmp_path_factory.mktemp("gpt2") / "model", seed=7)}
+
+
+def resolved(adapter: Path, base: Path) -> ResolvedTarget:
+    folder = adapter_folder(str(adapter))
+    assert folder is not None
+    return resolve_adapter(str(adapter), folder, resolve_target(str(base)))
 
 
 def load(adapter: Path, base: Path, dtype: str = "float32", **options: Any) -> Target:
@@ -159,7 +165,7 @@ def test_an_adapter_that_is_no_plain_lora_is_refused_before_a_run(
     write_adapter(tmp_path / "adapter", bases["llama"])
     change(tmp_path / "adapter")
     with pytest.raises(HarnessError, match=sentence):
-        find_target(str(tmp_path / "adapter"), base=str(bases["llama"]))
+        resolved(tmp_path / "adapter", bases["llama"])
 
 
 @pytest.mark.parametrize("kind", LOADING)
@@ -186,7 +192,7 @@ def test_the_hash_is_of_the_base_and_of_both_files_of_the_adapter(bases: dict[st
     base, adapter = bases["llama"], tmp_path / "adapter"
     write_adapter(adapter, base)
     (adapter / "tokenizer.json").write_text("{}")  # a copy beside the adapter is not read
-    whole, target = find_target(str(base)), find_target(str(adapter), base=str(base))
+    whole, target = resolve_target(str(base)), resolved(adapter, base)
     assert (target.id, target.path, target.adapter) == (
         str(adapter),
         whole.path,
@@ -195,15 +201,14 @@ def test_the_hash_is_of_the_base_and_of_both_files_of_the_adapter(bases: dict[st
     hashes = {whole.weights_sha256, target.weights_sha256}
     for change in (_field(lora_alpha=9), _tensors(lambda tensors: tensors[A].add_(1))):
         change(adapter)
-        hashes.add(find_target(str(adapter), base=str(base)).weights_sha256)
+        hashes.add(resolved(adapter, base).weights_sha256)
     assert len(hashes) == 4
-    # A whole model beside an adapter is loaded as it is.
-    assert find_target(str(base), base=str(base)) == whole
+    assert adapter_folder(str(base)) is None
 
 
 def test_an_adapter_is_no_base_and_needs_one(bases: dict[str, Path], tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     write_adapter(adapter, bases["llama"])
-    for base in (None, str(adapter)):
+    for base in (None, adapter):
         with pytest.raises(HarnessError, match=r"contains an adapter .* not a whole model"):
-            find_target(str(adapter), base=base)
+            resolve_target(str(adapter)) if base is None else resolved(adapter, base)
