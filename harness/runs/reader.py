@@ -307,6 +307,12 @@ class RunReader:
         )
         return next((float(at) for at, is_loading in self.query(query) if is_loading), None)
 
+    def loading_left(self, models: int) -> float:
+        """Return the seconds that it is expected to take to load the rest of `models`, by those that were loaded."""
+        loaded = {event.get("number", 0) for event in self.events_named("worker_target")}
+        seconds = sum(float(event["seconds"]) for event in self.events_named("worker_loaded") if event["key"])
+        return max(0, models - len(loaded)) * seconds / max(1, len(loaded))
+
     def done_keys(self) -> list[str]:
         """Return the keys of the batches that are done."""
         rows = self.query("SELECT key FROM batch WHERE batch IN (SELECT done.batch FROM done) ORDER BY batch")

@@ -25,7 +25,7 @@ from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
 from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, last_event, progress_of
-from harness.runs.specs import RunSpec
+from harness.runs.specs import AuditSpec, RunSpec
 from harness.runs.status import Status, derived_status
 from harness.runs.tags import tags_of
 from harness.sandbox.policy import AppliedSandbox
@@ -264,7 +264,9 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     wait = wait_of(folder.id) if status is Status.QUEUED else None
     facts = stored | ({} if wait is None else wait.summary)
     if eta is not None:
-        facts |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
+        with RunReader(folder.store) as reader:
+            loading = reader.loading_left(len(spec.models) if isinstance(spec, AuditSpec) else 0)
+        facts |= {"eta_s": eta.seconds + loading, "eta_basis": eta.basis}
     if status.is_over and status is not Status.LOST:
         facts |= _scorecard(folder)
     return RunSummary(

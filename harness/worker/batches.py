@@ -204,7 +204,8 @@ class BatchLog:
         """
         if usual := self._usual.get(self.key.rpartition("/")[0]):
             calls, seconds = zip(*usual, strict=True)
-            return float(np.interp(now.calls, calls, seconds) / max(seconds[-1], 1e-9))
+            # Step 0 stands for the begin of a call, even if it is reported again after its preparation.
+            return float(np.interp(now.calls - 1e-9, calls, seconds) / max(seconds[-1], 1e-9))
         works = np.cumsum([0.0, *np.atleast_1d(self._calls)])
         first = [moment for moment in self._moments if moment.calls <= int(now.calls)][-1]
         done_first, done = np.interp([first.calls, now.calls], np.arange(len(works)), works / works[-1]).tolist()

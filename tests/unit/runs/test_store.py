@@ -272,6 +272,9 @@ def test_the_time_in_which_a_model_is_loaded_is_not_that_of_a_batch(tmp_path: Pa
         (stage,) = reader.stages()
         assert (stage.done, stage.seconds, stage.pace) == (1.0, 0.0, 0.0)
         with store.transaction():
+            store.add_event("worker_target", number=0)
+        assert (reader.loading_left(1), reader.loading_left(3)) == (0.0, 2_000.0)
+        with store.transaction():
             store.add_event("worker_loading")
             store.add_event("execution")
         assert reader.loading_since() is None  # The execution that loaded it has ended.

@@ -114,8 +114,23 @@ def test_the_share_of_a_first_batch_is_that_of_its_time(sent: Sent) -> None:
             log.record_call()
     shares = [step["share"] for step in sent.fields("step")]
     assert shares == sorted(shares)
-    # 20 of 50 seconds after ten tokens. The preparation of the second call is not known before it is over.
+    # 20 of 40 seconds after ten tokens. The preparation of the second call is not known before it is over.
     assert shares[10] == pytest.approx(20 / 40) and shares[-1] >= 0.98
+
+
+def test_step_0_is_the_begin_of_a_later_batch_too(sent: Sent) -> None:
+    """It is reported before and after the pass over the prefixes, which is half of the batch."""
+    log = sent.log()
+    for key in ("guess/0/0", "guess/0/8"):
+        with log.batch(key, 8.0):
+            log.record_step(0.0, "before")
+            sent.now += 10.0
+            for token in range(11):
+                log.record_step(token / 10, f"token {token}")
+                sent.now += 1.0
+            log.record_call()
+    shares = [step["share"] for step in sent.fields("step") if step["key"] == "guess/0/8"]
+    assert shares[0] < 0.01 and shares[2] == pytest.approx(11 / 21, abs=0.02)
 
 
 def test_the_time_of_loading_is_not_that_of_a_batch(sent: Sent) -> None:
