@@ -158,6 +158,7 @@ HOSTILE_GGUF = {
 @pytest.mark.hostile("exhausts memory with a GGUF file")
 @pytest.mark.parametrize("content", HOSTILE_GGUF)
 def test_a_hostile_gguf_file_is_one_sentence(machine: Machine, content: str) -> None:
+    pytest.importorskip("gguf")
     file = machine.folder / "m.gguf"
     file.write_bytes(HOSTILE_GGUF[content])
     refused = machine.run("run", "greedy", "--round", "demo", "--target", str(file), code=1)
@@ -172,6 +173,7 @@ def test_a_hostile_gguf_file_is_one_sentence(machine: Machine, content: str) -> 
     [("block_count", "contains only 20 tensors of a model"), ("embedding_length", "cannot read it")],
 )
 def test_a_gguf_file_of_an_enormous_model_is_one_sentence(machine: Machine, field: str, sentence: str) -> None:
+    pytest.importorskip("gguf")
     file = write_gguf(machine.folder / "m.gguf", fields={f"llama.{field}": (1 << 32) - 64})
     refused = machine.run("run", "greedy", "--round", "demo", "--target", str(file), code=1)
     assert sentence in refused.stderr and "Traceback" not in refused.stderr

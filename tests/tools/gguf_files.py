@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 from tokenizers import pre_tokenizers
 
@@ -26,6 +25,8 @@ def write_gguf(
 
     fields: further metadata. extra: further tensors. without: a tensor to leave out.
     """
+    import gguf  # an extra
+
     rng, kind = np.random.default_rng(seed), gguf.GGMLQuantizationType[quantization]
     writer = gguf.GGUFWriter(file, architecture)
     writer.add_context_length(_CONTEXT)
