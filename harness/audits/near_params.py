@@ -3,6 +3,7 @@
 from harness.audits.probabilities import SchemeParams
 from harness.core.attack import Field
 
+NEAR_BATCH = 16
 CHARACTER_EDITS = (5, 10, 20)
 """The numbers of character edits at which probabilities are reported."""
 
@@ -14,7 +15,9 @@ class NearParams(SchemeParams):
     edits: int = Field(5, ge=1, le=50, description="Maximum token edits of a near-verbatim suffix.")
     beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the near-verbatim search.")
 
-    @property
-    def near_weight(self) -> float:
-        """The work of a near-verbatim probability relative to an exact one."""
-        return 1 + 0.5 * self.beams
+    def near_weight(self, sequences: int) -> float:
+        """Return the work of a near-verbatim probability relative to an exact one, as measured on SmolLM2 135M.
+
+        Few sequences share the fixed time of a step.
+        """
+        return 44 / max(1, min(sequences, NEAR_BATCH)) + 0.3 * (self.beams + 1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.audits.near_params import CHARACTER_EDITS, NearParams
+from harness.audits.near_params import CHARACTER_EDITS, NEAR_BATCH, NearParams
 from harness.audits.report import grouped, share_of
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import AuditContext, RowsOf, last_rows
@@ -24,7 +24,6 @@ NEAR = table(
 """The probability of a suffix within 0, 1, … token edits, and within each of `CHARACTER_EDITS`."""
 OVER = 0.001
 TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
-NEAR_BATCH = 16
 NEAR_MEAN = Measure(
     "near_mean",
     "mean probability",
@@ -67,8 +66,8 @@ def measure_near(
     from harness.audits.near_suffixes import near_probabilities  # loads torch
 
     # The exact probabilities are a second call.
-    stage, weight, calls = near_stage(model), params.near_weight, (params.near_weight, 1.0)
-    for batch in context.batches(stage, len(keys[0]), size=NEAR_BATCH, weight=weight, calls=calls):
+    stage, weight = near_stage(model), params.near_weight(len(keys[0]))
+    for batch in context.batches(stage, len(keys[0]), size=NEAR_BATCH, weight=weight, calls=(weight, 1.0)):
         prefixes, suffixes = (part[batch.items] for part in pairs)
         tokens, characters = near_probabilities(context.target(model), prefixes, suffixes, policy, params, tokenizer)
         text, sequence = (part[batch.items] for part in keys)

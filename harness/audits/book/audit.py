@@ -41,7 +41,8 @@ class BookAudit(Audit[BookParams]):
             raise HarnessError("no text has as many tokens as a window. Name a longer text.")
         for number, (_, windows) in enumerate(models):
             context.announce(_stage(number), len(windows))
-            context.announce(near_stage(number), len(self._near_windows(windows)), weight=self.params.near_weight)
+            near_windows = len(self._near_windows(windows))
+            context.announce(near_stage(number), near_windows, weight=self.params.near_weight(near_windows))
         policy = self.params.policies[self.params.main_scheme]
         with likelihoods(self.params, context) as source:
             for number, (tokenizer, windows) in enumerate(models):

@@ -58,7 +58,7 @@ class LeakageAudit(Audit[LeakageParams]):
             for length in reversed(lengths):
                 context.announce(stage_of_tokens(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(inexact), weight=self._inexact_weight(pairs))
-            context.announce(near_stage(model), len(near), weight=self.params.near_weight)
+            context.announce(near_stage(model), len(near), weight=self.params.near_weight(len(near)))
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         policies = {scheme: self.params.policies[scheme] for scheme in self.params.schemes}
         with likelihoods(self.params, context) as source:
