@@ -28,9 +28,7 @@ def status_line(summary: RunSummary) -> str:
     else:
         parts.append(pluralize(summary.guesses, "row"))
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [
-            f"{sanitize(name.replace('_', ' '))} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]
-        ]
+        parts += [f"{sanitize(name)} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]]
     return " · ".join(parts)
 
 

@@ -87,7 +87,7 @@ def test_steps_are_reported_until_all_is_done(neo, monkeypatch):
     neo.complete(PROMPTS, lengths=LENGTHS)
     shares = [share for share, _ in steps]
     assert shares == sorted(shares) and shares[-1] == 1
-    assert steps[0][1].startswith("6 prefixes, token 1 of ")
+    assert steps[0][1].startswith("6 prefixes, token 0 of ")
 
 
 def test_nothing_is_completed_beyond_the_context(neo):
