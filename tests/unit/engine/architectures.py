@@ -89,9 +89,6 @@ KNOWN: dict[str, Any] = {
     "smollm3": _new("smollm3", **_GROUPED, no_rope_layer_interval=2),
 }
 UNKNOWN: dict[str, Any] = {
-    "gemma3": _new("gemma3_text", **_GEMMA, **_LAYERS),
-    "gemma": _new("gemma", **_GROUPED, head_dim=16),
-    "gemma2": _new("gemma2", **_GEMMA, **_LAYERS, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
     "another architecture": _new("phi", **_GROUPED),
     "an activation": _new("gpt_neo", **_NEO, activation_function="tanh"),
     "angles by length": _new("llama", **_GROUPED, rope_parameters={**_ROPE, "rope_type": "dynamic"}),

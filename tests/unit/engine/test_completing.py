@@ -6,7 +6,6 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine.agreement import compared_range
 from harness.engine.target import Target
 from tests.tools.tiers import first_is_fast, slow_values
 from tests.unit.engine.architectures import KNOWN, UNKNOWN, VOCABULARY, random_model
@@ -96,11 +95,3 @@ def test_nothing_is_completed_beyond_the_context(neo):
         neo.complete(PROMPTS, lengths=[*LENGTHS[:-1], 60])
     with pytest.raises(HarnessError, match="at least 1, not 0"):
         neo.complete(PROMPTS, lengths=[*LENGTHS[:-1], 0])
-
-
-def test_similar_lengths_share_a_comparison_of_decoding_unless_a_limit_lies_between():
-    config = KNOWN["gpt_neo"]  # windows of 8 tokens and 64 positions
-    assert compared_range(config, 45, 60, 0) == compared_range(config, 40, 63, 0) == (32, 64)
-    assert compared_range(config, 5, 20, 0) == (1, 32)
-    assert compared_range(config, 9, 20, 0) == (9, 20)
-    assert compared_range(config, 45, 50, 10) == (45, 50)
