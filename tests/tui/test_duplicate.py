@@ -25,7 +25,8 @@ def run_with_own_attacks(place: Path) -> Path:
     source = place / "own" / "some.py"
     source.parent.mkdir()
     shutil.copy(PLUGINS / "draws.py", source)
-    run = recorded_run(place, id_=ID).folder
+    # A run without an end and a supervisor would be lost after some seconds, and the TUI would announce it.
+    run = recorded_run(place, id_=ID).finish([])
     run.code.mkdir()
     shutil.copy(source, run.code)
     spec = run.attack_spec()
