@@ -17,7 +17,7 @@ from pydantic import Field
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.tokenizers import Tokenizer, load_tokenizer
+from harness.core.tokenizers import WRITE_TOKENIZER, Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
@@ -182,9 +182,7 @@ def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
 def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
     """Return the text of each row of tokens [rows, length]. Raises HarnessError if there is no tokenizer.json."""
     if tokenizer_file is None:
-        raise HarnessError(
-            "the ranker zlib_ratio needs text, but the target has no tokenizer.json. Use another ranker."
-        )
+        raise HarnessError(f"the target has no tokenizer.json, which the ranker zlib_ratio needs. {WRITE_TOKENIZER}")
     texts: list[str] = _tokenizer(tokenizer_file).decode_batch(tokens.tolist(), skip_special_tokens=False)
     return texts
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.tokenizers import Tokenizer, parse_tokenizer
+from harness.core.tokenizers import WRITE_TOKENIZER, Tokenizer, parse_tokenizer
 from harness.corpora.text_files import read_text
 from harness.engine.first_token import (
     different_first_tokens,
@@ -53,7 +53,7 @@ def load_text_tokenizer(model: Model) -> Tokenizer:
     """
     file = model.path / "tokenizer.json"
     if not file.is_file():
-        raise HarnessError(f"{model.id} has no tokenizer.json, which text needs. Choose another target.")
+        raise HarnessError(f"{model.id} has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
     return parse_tokenizer(read_text(file), str(file))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
-from harness.core.tokenizers import Tokenizer, added_tokens, parse_tokenizer
+from harness.core.tokenizers import WRITE_TOKENIZER, Tokenizer, added_tokens, parse_tokenizer
 from harness.engine.first_token import different_first_tokens
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SharedTokenizer:
     def require_first(self) -> Tokenizer:
         """Return the tokenizer of the first model. Raises HarnessError if there is none."""
         if not self._tokenizers:
-            raise HarnessError(f"{self._names[0]} has no tokenizer.json, which text needs. Choose another target.")
+            raise HarnessError(f"{self._names[0]} has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
         return self._tokenizers[0]
 
     def encode(self, text: str) -> "Encoding":

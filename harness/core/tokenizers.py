@@ -14,6 +14,10 @@ from harness.core.text import sanitize, shorten
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
+WRITE_TOKENIZER = (
+    "Write the file with transformers: AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)."
+)
+"""Advice for a model whose tokenizer is in another format, such as tokenizer.model or vocab.json."""
 _MAX_BYTES = 64 << 20
 """The largest vocabularies of 2026, of 260,000 tokens, take 35 MB."""
 _MAX_UNIGRAM_CHARACTERS = 8 << 20

@@ -5,6 +5,7 @@ a file without a header is text of the corpus, and notes are published with find
 """
 
 import codecs
+import contextlib
 import csv
 import errno
 import io
@@ -17,10 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import file_errors, open_regular, read_start
+from harness.core.files import file_errors
 from harness.core.inputs import require_file, require_inside
 from harness.core.text import pluralize, sanitize_name, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
+from harness.corpora.compressed import content_suffix, open_decompressed
+from harness.corpora.epub import SUFFIX as EPUB_SUFFIX
+from harness.corpora.epub import pieces_of_epub
 from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
 
 _MAX_FIELD_LENGTH = 1 << 26  # bytes
@@ -28,6 +32,7 @@ _PIECE = 1 << 16  # characters
 _INVALID = re.compile("[\ud800-\udfff]")
 _MAX_LINE_LENGTH = 1 << 30  # bytes
 _BINARY = "a binary file (it contains zero bytes)"
+_PDF = "a PDF. Extract its text with pdftotext"
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
 _JSON_LINES, _JSON = (".jsonl", ".ndjson"), ".json"
 DEFAULT_FIELD = "text"
@@ -74,8 +79,9 @@ def documents_in(
     """Yield the documents of the corpus at `path`, ordered by file name and line.
 
     Each line of a `.jsonl` or `.ndjson` file, each row of a `.csv`, `.tsv` or `.parquet` file and each record of a
-    `.json` file (JSON Lines or an array) is a document, whose text is in `field`, by default "text". Any other file is
-    one document. Hidden files are ignored. Of a directory, a README, a license and the like are left out, with a note.
+    `.json` file (JSON Lines or an array) is a document, whose text is in `field`, by default "text". An `.epub` file is
+    one document. Any other file is one document of plain text. Text, JSON and tables may be compressed (`.gz`, `.zst`).
+    Hidden files are ignored. Of a directory, a README, a license and the like are left out, with a note.
     A directory written by `datasets` is read by its column `field`; `split` selects one of several splits.
     Raises HarnessError if the path, the split or the column does not exist.
     keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds; a note says which files have them.
@@ -95,6 +101,8 @@ def documents_in(
         name = sanitize_name(file.name if file == path else str(file.relative_to(path)))
         if _has_fields(file):
             yield from reading.records(file, name)
+        elif file.suffix.lower() == EPUB_SUFFIX:
+            yield Document(name, pieces_of_epub(file, name, notes))
         else:
             yield Document(name, _text_pieces(file, name, reading))
 
@@ -136,7 +144,7 @@ def require_fields(field: str | None, paths: Iterable[Path | None]) -> None:
 
 
 def _has_fields(file: Path) -> bool:
-    return file.suffix.lower() in (*RECORD_SUFFIXES, ".parquet")
+    return file.suffix.lower() == ".parquet" or content_suffix(file) in RECORD_SUFFIXES
 
 
 def _text_files(path: Path, notes: Notes) -> Iterator[Path]:
@@ -155,7 +163,7 @@ def records_in(
     file: Path, name: str, fields: Sequence[str], notes: Notes, *, keeps_line_ends: bool = False
 ) -> Iterator[Record]:
     """Yield the records of a JSON, JSON Lines, CSV or TSV file that have text in all `fields`; note the others."""
-    suffix = file.suffix.lower()
+    suffix = content_suffix(file)
     reader = _table_records if suffix in _TABLES else _json_file_records if suffix == _JSON else _json_records
     for record in reader(file, name, fields, notes):
         texts = [with_line_feeds(text, name, notes, keeps_line_ends=keeps_line_ends) for text in record.texts]
@@ -186,10 +194,11 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
     """Yield a text file in pieces, since it may be larger than memory. A line may come in several pieces."""
     notes = reading.notes
     try:
-        encoding = _encoding(file)
-        # The error handler turns each invalid byte into a lone surrogate, which valid text does not contain.
-        errors = "surrogateescape" if reading.replaces_invalid_bytes and encoding != "utf-16" else "strict"
-        with file.open(encoding=encoding, newline="" if reading.keeps_line_ends else None, errors=errors) as stream:
+        with _opened(file) as (content, encoding):
+            # The error handler turns each invalid byte into a lone surrogate, which valid text does not contain.
+            errors = "surrogateescape" if reading.replaces_invalid_bytes and encoding != "utf-16" else "strict"
+            newline = "" if reading.keeps_line_ends else None
+            stream = io.TextIOWrapper(content, encoding, errors, newline)
             replaced = 0
             for piece in iter(lambda: stream.readline(_PIECE), ""):
                 text, invalid = _INVALID.subn("\ufffd", piece)
@@ -207,13 +216,17 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
         _note_unreadable(name, error, notes)
 
 
-def _encoding(file: Path) -> str:
-    start = read_start(file, _SNIFFED)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    if b"\0" in start:
-        raise OSError(errno.EINVAL, _BINARY)
-    return "utf-8-sig"
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[tuple[io.BufferedReader, str]]:
+    """Open a file, and detect its encoding. Raises OSError, which says why, for a file that is not text."""
+    with open_decompressed(file) as stream:
+        start = stream.peek(_SNIFFED)[:_SNIFFED]
+        if start.startswith(b"%PDF-"):
+            raise OSError(errno.EINVAL, _PDF)
+        is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if b"\0" in start and not is_utf16:
+            raise OSError(errno.EINVAL, _BINARY)
+        yield stream, "utf-16" if is_utf16 else "utf-8-sig"
 
 
 def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
@@ -236,20 +249,20 @@ def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) ->
 
 
 def _json_lines(file: Path) -> Iterator[bytes | str]:
-    if (encoding := _encoding(file)) == "utf-16":
-        with file.open(encoding=encoding, newline="\n") as text:
+    with _opened(file) as (stream, encoding):
+        if encoding == "utf-16":
+            text = io.TextIOWrapper(stream, encoding, newline="\n")
             yield from iter(lambda: text.readline(_MAX_LINE_LENGTH), "")
-        return
-    with open_regular(file) as stream:
-        # A line that is not UTF-8 is not JSON, and the others are read.
-        yield from (line.removeprefix(codecs.BOM_UTF8) for line in iter(lambda: stream.readline(_MAX_LINE_LENGTH), b""))
+        else:  # a line that is not UTF-8 is not JSON, and the others are read
+            lines = iter(lambda: stream.readline(_MAX_LINE_LENGTH), b"")
+            yield from (line.removeprefix(codecs.BOM_UTF8) for line in lines)
 
 
 def _json_file_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     """Yield the records of a `.json` file: JSON Lines, or an array of objects or texts."""
     try:
-        _encoding(file)  # a file of zero bytes is not read
-        content = parse_json(read_start(file, _MAX_LINE_LENGTH))
+        with _opened(file) as (stream, _):
+            content = parse_json(stream.read(_MAX_LINE_LENGTH))
     except ValueError:
         yield from _json_records(file, name, fields, notes)
         return
@@ -285,8 +298,9 @@ def _json_texts(record: Any, where: str, fields: Sequence[str], notes: Notes) ->
 def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     line = 0
     try:
-        with file.open(encoding=_encoding(file), newline="") as stream:
-            rows = _csv_rows(stream, _TABLES[file.suffix.lower()])
+        with _opened(file) as (stream, encoding):
+            text = io.TextIOWrapper(stream, encoding, newline="")
+            rows = _csv_rows(text, _TABLES[content_suffix(file)])
             _, header = next(rows, (0, []))
             if absent := [field for field in fields if field not in header]:
                 columns = pluralize(len(header), "column")
@@ -321,7 +335,7 @@ def _csv_rows(stream: Iterable[str], dialect: type[csv.Dialect]) -> Iterator[tup
 
 
 def _note_unreadable(name: str, error: OSError, notes: Notes) -> None:
-    if error.strerror == _BINARY:
-        notes.add("binary files", f"Skipped {name}: {_BINARY}.")
+    if error.strerror in (_BINARY, _PDF):
+        notes.add("files that are not text", f"Skipped {name}: {error.strerror}.")
     else:
         notes.add("files that cannot be read", f"Skipped {name}: cannot be read ({error.strerror}).")

@@ -189,7 +189,8 @@ def test_pairs_that_begin_with_the_first_token_are_named(tmp_path: Path) -> None
         ("a.json", "[1, 2]", [f"Skipped a.json, record {n}: not a JSON object." for n in (1, 2)]),
         ("a.json", '[{"body": "x"}]', ["Skipped a.json, record 1: no text in the field 'text' (it has 1 field)."]),
         ("a.json", "not JSON", ["Skipped a.json, line 1: not valid JSON."]),
-        ("a.jsonl.gz", "\x1f\x8b\0", ["Skipped a.jsonl.gz: a binary file (it contains zero bytes)."]),
+        ("a.jsonl.gz", "\x1f\x8b\0", ["Skipped a.jsonl.gz: cannot be read (damaged compression)."]),
+        ("a.jsonl.bz2", "BZh\0", ["Skipped a.jsonl.bz2: a binary file (it contains zero bytes)."]),
     ],
 )
 def test_what_is_no_text_of_the_corpus_is_named(tmp_path: Path, name: str, content: str, notes: list[str]) -> None:

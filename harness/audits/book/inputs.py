@@ -168,7 +168,7 @@ class BookSubject(Subject):
         (),
         metavar="TEXT",
         is_argument=True,
-        description="Text files, directories of them, or .jsonl, .csv or .parquet files.",
+        description="Text files, EPUBs, directories of them, or .jsonl, .csv or .parquet files; .gz and .zst too.",
     )
     control: Path | None = option(
         None, metavar="TEXT", description="Control text: of the same kind, unseen by all targets."

@@ -34,6 +34,7 @@ from harness.core.options import option
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import pluralize, shorten
+from harness.corpora.compressed import content_suffix
 from harness.corpora.documents import RECORD_SUFFIXES, Document, records_in, require_fields
 from harness.corpora.text_files import Notes
 from harness.corpora.token_stream import StreamState, pieces_of_documents
@@ -172,7 +173,7 @@ def _text_pairs(
     """
     path = source.path
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
-    has_fields = path.is_file() and path.suffix.lower() in RECORD_SUFFIXES
+    has_fields = path.is_file() and content_suffix(path) in RECORD_SUFFIXES
     has_pairs = has_fields and source.field is None and any(records_in(path, path.name, _PAIR_FIELDS, Notes()))
     names: list[str] = []
     cuts = list((_cut_pairs if has_pairs else _cut_texts)(source, tokenizer, before, after, notes, names))

@@ -17,7 +17,7 @@ from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_file
 from harness.core.text import compatible, shorten
-from harness.core.tokenizers import Tokenizer, load_tokenizer
+from harness.core.tokenizers import WRITE_TOKENIZER, Tokenizer, load_tokenizer
 from harness.corpora.documents import records_in
 from harness.corpora.text_files import Notes
 
@@ -203,7 +203,7 @@ class LocalCompleter(Completer):
     def __init__(self, target: "Target", dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
         """Encode all paragraphs. Raises HarnessError if the target has no tokenizer."""
         if target.tokenizer_file is None:
-            raise HarnessError("the target has no tokenizer.json, which the sequence audit needs. Add the file.")
+            raise HarnessError(f"the target has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)

@@ -45,7 +45,7 @@ from harness.core.options import option
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
 from harness.core.text import compatible, pluralize
-from harness.core.tokenizers import load_tokenizer
+from harness.core.tokenizers import WRITE_TOKENIZER, load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 from harness.demo import CONTROL_TEXT
@@ -148,7 +148,9 @@ def _cut_rows(
 ) -> Iterator[Paragraph]:
     file, length, longest = cutting.tokenizer_file, cutting.prompt_length, cutting.longest_suffix
     if file is None or not file.is_file():
-        raise HarnessError(f"round {round_.name} contains tokens. Name a --target that has a tokenizer.json.")
+        raise HarnessError(
+            f"round {round_.name} contains tokens, and the target has no tokenizer.json. {WRITE_TOKENIZER}"
+        )
     texts = _decode(np.concatenate([prefixes, suffixes], axis=1), file)
     places: Counter[str] = Counter()
     for name, prefix, text in zip(names, _decode(prefixes, file), texts, strict=True):

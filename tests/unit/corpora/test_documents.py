@@ -1,7 +1,11 @@
 """Corpora on disk in all formats, valid and damaged."""
 
 import csv
+import gzip
 import json
+import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -199,3 +203,92 @@ def test_two_tables_with_long_fields_are_read_in_turn(tmp_path: Path) -> None:
 def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text('id\ttext\n1\t"Hello," she said\n2\ttwo\n')
     assert read(tmp_path / "c.tsv") == ([("c.tsv:2", ['"Hello," she said']), ("c.tsv:3", ["two"])], [])
+
+
+def _zstd(content: bytes) -> bytes:
+    compressed: bytes = pyarrow.compress(content, "zstd", asbytes=True)
+    return compressed
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".zst", _zstd), (".GZ", gzip.compress)])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "one"}\n\n{"text": "two"}\n'),
+        ("a.json", '[{"text": "one"}, "two"]'),
+        ("a.csv", "text\none\ntwo\n"),
+        ("a.txt", "one\n\ntwo"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_compressed_files_equal_plain_ones(
+    tmp_path: Path, name: str, content: str, encoding: str, suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
+    encoded = content.encode(encoding)
+    (tmp_path / name).write_bytes(encoded)
+    (tmp_path / (name + suffix)).write_bytes(compress(encoded[:9]) + compress(encoded[9:]))  # in two members
+    plain, compressed = read(tmp_path / name), read(tmp_path / (name + suffix))
+    assert [text for _, text in compressed[0]] == [text for _, text in plain[0]] and "two" in str(plain)
+    assert compressed[1] == plain[1] == []
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".zst", _zstd)])
+def test_a_damaged_compressed_file_is_read_up_to_the_damage(
+    tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
+    lines = "".join(json.dumps({"text": os.urandom(300).hex()}) + "\n" for _ in range(5_000))
+    content = compress(lines.encode())
+    file = tmp_path / f"a.jsonl{suffix}"
+    file.write_bytes(content[: len(content) // 2])
+    documents, notes = read(file)
+    assert 1_000 < len(documents) < 4_000 and "damaged compression" in notes[-1]
+    file.write_bytes(b"plain")
+    assert read(file) == ([], [f"Skipped {file.name}: cannot be read (damaged compression)."])
+
+
+def test_decompressed_bytes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.corpora.compressed.MAX_BYTES", 1 << 20)
+    line = json.dumps({"text": "long"}).encode() + b"\n"
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line + b"\n" * (1 << 20)))
+    documents, notes = read(tmp_path / "a.jsonl.gz")
+    assert [text for _, text in documents] == [["long"]]
+    assert notes == ["Skipped a.jsonl.gz: cannot be read (more than 1 MB when decompressed)."]
+
+
+def write_epub(
+    file: Path, chapters: dict[str, str], order: str = "ab", compression: int = zipfile.ZIP_DEFLATED
+) -> None:
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
+        archive.writestr("META-INF/container.xml", '<container><rootfile full-path="O/c.opf"/></container>')
+        items = "".join(f"<opf:item id='{name}' href='text/{name}%201.xhtml'/>" for name in chapters)
+        spine = "".join(f'<opf:itemref idref="{name}"/>' for name in order)
+        archive.writestr("O/c.opf", f"<?xml version='1.0'?><opf:package>{items}<!-- {items} -->{spine}</opf:package>")
+        for name, chapter in chapters.items():
+            archive.writestr(f"O/text/{name} 1.xhtml", chapter)
+
+
+def test_the_text_of_an_epub_has_its_paragraphs_in_reading_order(tmp_path: Path) -> None:
+    first = (
+        "<html><head><title>no</title></head><body><h1>I</h1><p>Call me\n <i>Ish</i>mael &amp; &#8220;co&#8221;.</p>"
+    )
+    second = "<body><script>if (a < b) no()</script><p>x > y<br/>z<!-- <p>no</p> --></p></body>"
+    write_epub(tmp_path / "book.epub", {"b": second, "a": first})
+    assert read(tmp_path) == ([("book.epub", ["I", "Call me Ishmael & \u201cco\u201d.", "x > y", "z"])], [])
+
+
+def test_a_damaged_epub_is_left_out_with_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "book.epub"
+    write_epub(file, {"a": "<p>one</p>"})
+    assert read(file)[0] == [("book.epub", ["one"])] and "the rest of book.epub: damaged" in read(file)[1][0]
+    file.write_bytes(file.read_bytes()[:300])
+    assert "the rest of book.epub: damaged" in read(file)[1][0]
+    write_epub(file, {"a": "<p>" + "a" * (65 << 20)}, "a")
+    assert "larger than 64 MB" in read(file)[1][0]
+    write_epub(file, {"a": "<" * (1 << 20) + "=" * 9, "b": "<p " + "a" * (1 << 20) + "<!--" * (1 << 18)})
+    assert read(file)[1] == []
+
+
+def test_a_pdf_is_left_out_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\n%\xe2\xe3")
+    assert read(tmp_path)[1] == ["Skipped a.pdf: a PDF. Extract its text with pdftotext."]
