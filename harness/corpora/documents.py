@@ -23,7 +23,6 @@ from harness.core.inputs import require_file, require_inside
 from harness.core.text import pluralize, sanitize_name, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
 from harness.corpora.compressed import content_suffix, open_decompressed
-from harness.corpora.epub import SUFFIX as EPUB_SUFFIX
 from harness.corpora.epub import pieces_of_epub
 from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
 
@@ -101,7 +100,7 @@ def documents_in(
         name = sanitize_name(file.name if file == path else str(file.relative_to(path)))
         if _has_fields(file):
             yield from reading.records(file, name)
-        elif file.suffix.lower() == EPUB_SUFFIX:
+        elif file.suffix.lower() == ".epub":
             yield Document(name, pieces_of_epub(file, name, notes))
         else:
             yield Document(name, _text_pieces(file, name, reading))

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 from harness.core.files import open_regular
 from harness.corpora.text_files import Notes
 
-SUFFIX = ".epub"
 _MAX_BYTES = 64 << 20
 """Decompressed bytes that are read of one book: novels have less than 4 MB of text."""
 _CONTAINER = "META-INF/container.xml"
