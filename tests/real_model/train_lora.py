@@ -1,24 +1,30 @@
-"""Train a LoRA on invented paragraphs, each with 1 to 32 copies, and write it in PEFT's layout.
+"""Train a LoRA on invented paragraphs, each with 1 to 32 copies: `python -m tests.real_model.train_lora BASE FOLDER`.
 
-    python -m tests.real_model.train_lora BASE ADAPTER
+The new directory has the adapter in PEFT's layout, and the paragraphs as the audits read them: `trained/` with a file
+for each number of copies, `untrained.txt`, the same as `trained.jsonl` and `untrained.jsonl`, and `copies.npy`.
 
 The paragraphs are entries of a stock list that nobody has: words from a seeded list of syllables, numbers and places.
-No model has read them. Each number of copies has the same number of paragraphs, and as many are not trained on. All
-copies are read once, in a random order.
+No model has read them. Each number of copies has the same number of paragraphs, and as many as all of these together
+are not trained on. All copies are read once an epoch, in a random order.
 """
 
+import argparse
 import json
 import math
 import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from transformers.models.auto import AutoModelForCausalLM
+
+from harness.demo import SIZES
 
 COPIES = (1, 2, 4, 8, 16, 32)
 """The numbers of copies of a trained paragraph."""
@@ -28,9 +34,8 @@ PARAGRAPHS = 6
 """Paragraphs of each number of copies."""
 RANK = 32
 ALPHA = 64
-LEARNING_RATE = 1e-3
 BATCH = 6
-_LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "gate_proj", "up_proj", "down_proj", "c_fc", "c_proj")
 _SYLLABLES = (
     "ba",
     "bel",
@@ -100,7 +105,8 @@ def learned_texts(seed: int = 0) -> dict[int, list[str]]:
     def paragraph() -> str:
         return " ".join(sentence(draw.choice(_SENTENCES)) for _ in range(4))
 
-    return {copies: [paragraph() for _ in range(PARAGRAPHS)] for copies in (UNTRAINED, *COPIES)}
+    counts = {UNTRAINED: PARAGRAPHS * len(COPIES)} | dict.fromkeys(COPIES, PARAGRAPHS)
+    return {copies: [paragraph() for _ in range(count)] for copies, count in counts.items()}
 
 
 class LoraLayer(torch.nn.Module):
@@ -118,7 +124,21 @@ class LoraLayer(torch.nn.Module):
         return result
 
 
-def train(base: Path, adapter: Path, *, seed: int = 0) -> float:
+def write_texts(folder: Path) -> None:
+    """Write the paragraphs for `audit sequence`, a file for each number of copies, and for `audit compare`."""
+    texts = learned_texts()
+    untrained = texts.pop(UNTRAINED)
+    (folder / "trained").mkdir(parents=True, exist_ok=True)
+    for copies, paragraphs in texts.items():
+        (folder / "trained" / f"copies-{copies:02}.txt").write_text("\n\n".join(paragraphs) + "\n")
+    (folder / "untrained.txt").write_text("\n\n".join(untrained) + "\n")
+    for name, paragraphs in (("trained", [*chain.from_iterable(texts.values())]), ("untrained", untrained)):
+        lines = [json.dumps({"text": paragraph}) + "\n" for paragraph in paragraphs]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    np.save(folder / "copies.npy", np.repeat(list(texts), PARAGRAPHS))
+
+
+def train(base: Path, adapter: Path, *, epochs: int = 1, learning_rate: float = 1e-3, seed: int = 0) -> float:
     """Train an adapter of the model in `base`, write it to the new directory `adapter`, and return the last loss."""
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).requires_grad_(False)
@@ -130,9 +150,9 @@ def train(base: Path, adapter: Path, *, seed: int = 0) -> float:
         for copies, paragraphs in learned_texts(seed).items()
         for paragraph in paragraphs * copies
     ]
-    batches = list(_batches(rows, seed))
-    optimizer = torch.optim.AdamW([part for layer in layers.values() for part in (layer.a, layer.b)], LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, len(batches), pct_start=0.1)
+    batches = [batch for epoch in range(epochs) for batch in _batches(rows, seed + epoch)]
+    optimizer = torch.optim.AdamW([part for layer in layers.values() for part in (layer.a, layer.b)], learning_rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, len(batches), pct_start=0.1)
     began, loss = time.monotonic(), torch.tensor(math.nan)
     for number, batch in enumerate(batches, 1):
         optimizer.zero_grad()
@@ -142,11 +162,11 @@ def train(base: Path, adapter: Path, *, seed: int = 0) -> float:
         schedule.step()
         if number % 5 == 0 or number == len(batches):
             spent = time.monotonic() - began
-            print(
-                f"batch {number} of {len(batches)}, loss {float(loss):.3f}, {spent:.0f} s", file=sys.stderr, flush=True
-            )
+            left = spent / number * (len(batches) - number)
+            done = f"batch {number} of {len(batches)}, loss {loss.item():.3f}, {spent:.0f} s, ETA {left:.0f} s"
+            print(done, file=sys.stderr, flush=True)
     write(adapter, base, layers)
-    return float(loss)
+    return loss.item()
 
 
 def write(adapter: Path, base: Path, layers: dict[str, LoraLayer]) -> None:
@@ -193,4 +213,12 @@ def _batches(rows: Sequence[list[int]], seed: int) -> Iterator[dict[str, torch.T
 
 
 if __name__ == "__main__":
-    train(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(prog="python -m tests.real_model.train_lora", description=(__doc__ or "")[:72])
+    parser.add_argument("base", help="directory of a model in Hugging Face layout, or a demo target")
+    parser.add_argument("folder", type=Path, help="new directory of the adapter and the texts")
+    parser.add_argument("--epochs", type=int, default=1, help="how often all copies are read")
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="the largest one")
+    options = parser.parse_args()
+    write_texts(options.folder)
+    base = {size.name: size.weights for size in SIZES}.get(options.base, Path(options.base))
+    train(base, options.folder / "adapter", epochs=options.epochs, learning_rate=options.learning_rate)

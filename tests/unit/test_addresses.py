@@ -11,8 +11,8 @@ from tests.functional.machine import ROOT
 TEXTS = {"", ".cff", ".css", ".html", ".in", ".ipynb", ".j2", ".md", ".py", ".toml", ".txt", ".yaml", ".yml"}
 FOLDERS = (".ci", ".github", "attacks", "docs", "harness", "submissions", "tests")
 HOSTS = {
-    "docs.pydantic.dev", "docs.ray.io", "download.pytorch.org", "git-lfs.github.com", "keepachangelog.com",
-    "pre-commit.com", "semver.org",
+    "ai.google.dev", "docs.pydantic.dev", "docs.ray.io", "download.pytorch.org", "git-lfs.github.com",
+    "keepachangelog.com", "pre-commit.com", "semver.org",
     "www.apache.org", "www.contributor-covenant.org", "www.w3.org",
 }  # fmt: skip
 """The sites that the texts name. Add one only after you opened it."""
