@@ -142,7 +142,7 @@ def test_the_ratio_without_a_reference_model_is_an_error(tiny: Target):
 
 
 def test_text_needs_a_valid_tokenizer(tmp_path: Path):
-    with pytest.raises(HarnessError, match=r"zlib_ratio needs text, but the target has no tokenizer\.json"):
+    with pytest.raises(HarnessError, match=r"no tokenizer\.json, which the ranker zlib_ratio needs"):
         decoded(SUFFIXES, None)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(HarnessError, match="not a tokenizer"):

@@ -210,7 +210,7 @@ def test_a_control_of_files_for_a_round_needs_a_prompt_length(tmp_path: Path) ->
 
 
 def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"Name a --target that has a tokenizer\.json"):
+    with pytest.raises(HarnessError, match=r"contains tokens, and the target has no tokenizer\.json"):
         read_inputs(load_round("demo"), None, SequenceParams(), seed=0)
     blind = load_round("demo").model_copy(update={"answer_file": None})
     with pytest.raises(HarnessError, match="is blind"):
