@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 DISTRIBUTION = "extraction-harness"
 EXTRAS = {
     "torch": ("torch", "transformers", "safetensors"),
-    "gguf": ("gguf", "transformers"),
+    "gguf": ("accelerate", "gguf", "transformers"),
     "tune": ("optuna",),
     "ray": ("ray",),
     "mlflow": ("mlflow",),

@@ -3,10 +3,11 @@
     python -m tests.tools.stranger [--python PYTHON] [--hostile]
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
-lowest version of each dependency that pyproject.toml allows. The tests of the sandbox and of the engine's decoder run
-against the installed package, and with --hostile those with hostile files and servers too. Then the main commands run
-in an empty home directory with the landlock sandbox, and the TUI is opened. Root runs all of it as a user id without
-an account. pip asks its index, with the settings of this process.
+lowest version of each dependency that pyproject.toml allows. The tests of the sandbox, of adapters and of the engine's
+decoder run against the installed package, and with --hostile those with hostile files and servers too. Then the main
+commands run in an empty home directory with the landlock sandbox, and the TUI is opened. At last, `transformers` is
+replaced by the newest version that pyproject.toml allows, and the tests of adapters and GGUF files run. Root runs all
+of it as a user id without an account. pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -39,8 +40,11 @@ _DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cp
 # The tests of the decoder compile the modules of torch and transformers, which a sandboxed worker cannot store.
 _TESTS = {
     "decoder": (*_DECODER_TESTS, "-m", "not long"),
+    "adapters": ("tests/unit/engine/test_adapter.py", "-m", "not long"),
     "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
 }
+_CONVERSION_TESTS = ("tests/unit/engine/test_conversion.py", "tests/unit/cli/test_conversion.py")
+_NEWEST_TESTS = {"newest": ("tests/unit/engine/test_adapter.py", *_CONVERSION_TESTS, "-m", "not long")}
 _HOSTILE_TESTS = {"hostile": ("tests/hostile", "--ignore", "tests/hostile/test_sandbox.py", "-n", "2")}
 _EXTRAS = ("torch", "tune")
 _TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
@@ -126,9 +130,19 @@ class Stranger:
         shutil.copyfile(wheel, packages)
         constraints = self.home / "lowest.txt"
         constraints.write_text("\n".join(lowest_versions()))
+        extras = f"{packages}[{','.join(_EXTRAS)}]"
+        self._pip_install("--constraint", str(constraints), extras, *_TEST_TOOLS)
+
+    def install_newest(self) -> str:
+        """Replace `transformers` by the newest version for GGUF files, and return the version."""
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        self._pip_install("--upgrade", *project["optional-dependencies"]["gguf"])
+        python = str(self.environment / "bin" / "python")
+        return "transformers " + self.run(python, "-c", "import transformers; print(transformers.__version__)").strip()
+
+    def _pip_install(self, *words: str) -> None:
         pip = (str(self.environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check")
-        options = ("--no-cache-dir", "--no-compile", "--only-binary", ":all:", "--constraint", str(constraints))
-        self.run(*pip, "install", *options, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
+        self.run(*pip, "install", "--no-cache-dir", "--no-compile", "--only-binary", ":all:", *words)
 
     def use(self) -> None:
         """Attack, score, package, verify, and open the TUI. Raises an error if a step fails."""
@@ -150,9 +164,10 @@ class Stranger:
         tests: the arguments of each pytest, by a name.
         """
         copy = self.folder / "copy"
-        shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
-        shutil.copytree(ROOT / "docs" / "how-to", copy / "docs" / "how-to")
-        shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
+        if not copy.exists():
+            shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
+            shutil.copytree(ROOT / "docs" / "how-to", copy / "docs" / "how-to")
+            shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
         pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider")
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         lines = []
@@ -178,6 +193,8 @@ def main() -> None:
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
             ("tests", lambda: stranger.run_tests(tests)),
             ("run, score, package, verify, screen", stranger.use),
+            ("newest", stranger.install_newest),
+            ("tests with it", lambda: stranger.run_tests(_NEWEST_TESTS)),
         ):
             started = time.monotonic()
             result = action()
