@@ -9,6 +9,7 @@ import contextlib
 import csv
 import errno
 import io
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -261,7 +262,9 @@ def _json_file_records(file: Path, name: str, fields: Sequence[str], notes: Note
     """Yield the records of a `.json` file: JSON Lines, or an array of objects or texts."""
     try:
         with _opened(file) as (stream, _):
-            content = parse_json(stream.read(_MAX_LINE_LENGTH))
+            # Python allocates as many bytes as it is asked for.
+            pieces = iter(lambda: stream.read(_PIECE), b"")
+            content = parse_json(b"".join(itertools.islice(pieces, _MAX_LINE_LENGTH // _PIECE)))
     except ValueError:
         yield from _json_records(file, name, fields, notes)
         return

@@ -1,6 +1,7 @@
 """Read the text of an EPUB: its chapters in reading order, without markup. The archive and its files are untrusted."""
 
 import html
+import io
 import posixpath
 import re
 import zipfile
@@ -12,8 +13,10 @@ from urllib.parse import unquote
 from harness.core.files import open_regular
 from harness.corpora.text_files import Notes
 
-_MAX_BYTES = 64 << 20
-"""Decompressed bytes that are read of one book: novels have less than 4 MB of text."""
+_MAX_BYTES, _MAX_ENTRY = 64 << 20, 8 << 20
+"""Decompressed bytes that are read of one book and of one file in it: novels have less than 4 MB of text."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The methods of compression of the EPUB standard. Others take the memory that the archive asks for."""
 _CONTAINER = "META-INF/container.xml"
 _PIECE = re.compile(r"<[^<>]*>|[^<]+|<")
 _ATTRIBUTE = re.compile(r"""(?<![\w:.-])([\w:.-]+)=(?:"([^"]*)"|'([^']*)')""")
@@ -32,22 +35,27 @@ def pieces_of_epub(file: Path, name: str, notes: Notes) -> Iterator[str]:
             left = _MAX_BYTES
             container = _read(archive, _CONTAINER, left)
             package = next(attributes["full-path"] for tag, attributes in _tags(container) if tag == "rootfile")
-            tags = _tags(_read(archive, package, left))
-            items = {attributes["id"]: attributes["href"] for tag, attributes in tags if tag == "item"}
-            for tag, attributes in tags:
+            listing = _read(archive, package, left)
+            items = {attributes["id"]: attributes["href"] for tag, attributes in _tags(listing) if tag == "item"}
+            for tag, attributes in _tags(listing):
                 if tag == "itemref":
                     chapter = posixpath.join(posixpath.dirname(package), unquote(items[attributes["idref"]]))
                     markup = _read(archive, posixpath.normpath(chapter), left)
                     left -= len(markup)
-                    yield from f"{_text(markup)}\n\n".splitlines(keepends=True)
+                    yield from _lines(markup)
     except _DAMAGE:
         notes.add(
-            "damaged books", f"Skipped the rest of {name}: damaged, encrypted, or larger than {_MAX_BYTES >> 20} MB."
+            "damaged books",
+            f"Skipped the rest of {name}: damaged, encrypted, or larger than {_MAX_BYTES >> 20} MB (a chapter: "
+            f"{_MAX_ENTRY >> 20} MB).",
         )
 
 
-def _read(archive: zipfile.ZipFile, entry: str, limit: int) -> str:
-    """Return a text file of the archive. Raises ValueError if it is longer than `limit` bytes or not UTF-8."""
+def _read(archive: zipfile.ZipFile, entry: str, left: int) -> str:
+    """Return a text file of the archive. Raises ValueError if it has more than `left` bytes or is not UTF-8."""
+    limit = min(left, _MAX_ENTRY)
+    if archive.getinfo(entry).compress_type not in _METHODS:
+        raise ValueError("another method of compression")
     with archive.open(entry) as stream:
         content = stream.read(limit + 1)
     if len(content) > limit:
@@ -55,32 +63,31 @@ def _read(archive: zipfile.ZipFile, entry: str, limit: int) -> str:
     return content.decode("utf-8-sig")
 
 
-def _tags(markup: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the name of each opening tag, without its namespace, and its attributes."""
-    return [
-        (tag[1], {name: html.unescape(double or single) for name, double, single in _ATTRIBUTE.findall(piece)})
-        for piece in _PIECE.findall(_without_comments(markup))
-        if not piece.startswith("</") and (tag := _NAME.match(piece))
-    ]
+def _tags(markup: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the name of each opening tag, without its namespace, and its attributes."""
+    for match in _PIECE.finditer(_without_comments(markup)):
+        if not match[0].startswith("</") and (tag := _NAME.match(match[0])):
+            attributes = _ATTRIBUTE.findall(match[0])
+            yield tag[1], {name: html.unescape(double or single) for name, double, single in attributes}
 
 
-def _text(markup: str) -> str:
-    """Return the text of an XHTML file, a paragraph for each block."""
-    paragraphs: list[list[str]] = [[]]
-    hidden = ""
-    for piece in _PIECE.findall(_without_comments(markup)):
-        tag = _NAME.match(piece)
+def _lines(markup: str) -> Iterator[str]:
+    """Yield the text of each block of an XHTML file as a line, and an empty line after it."""
+    text, hidden = io.StringIO(), ""
+    for match in _PIECE.finditer(f"{_without_comments(markup)}<p>"):
+        tag = _NAME.match(match[0])
         if tag is None:
             if not hidden:
-                paragraphs[-1].append(html.unescape(piece))
+                text.write(html.unescape(match[0]))
         elif hidden:
-            hidden = "" if piece.startswith(f"</{hidden}") else hidden
-        elif tag[1] in _HIDDEN and not piece.endswith("/>"):
+            hidden = "" if match[0].startswith(f"</{hidden}") else hidden
+        elif tag[1] in _HIDDEN and not match[0].endswith("/>"):
             hidden = tag[1]
         elif tag[1] not in _INLINE:
-            paragraphs.append([])
-    texts = (" ".join("".join(paragraph).split()) for paragraph in paragraphs)
-    return "\n\n".join(filter(None, texts))
+            if line := " ".join(text.getvalue().split()):
+                yield f"{line}\n"
+                yield "\n"
+            text = io.StringIO()
 
 
 def _without_comments(markup: str) -> str:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -256,14 +257,16 @@ def test_decompressed_bytes_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def write_epub(
-    file: Path, chapters: dict[str, str], order: str = "ab", compression: int = zipfile.ZIP_DEFLATED
+    file: Path, chapters: dict[str, str], order: str = "ab", compression: int = zipfile.ZIP_DEFLATED, extra: str = ""
 ) -> None:
     with zipfile.ZipFile(file, "w", compression) as archive:
         archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
         archive.writestr("META-INF/container.xml", '<container><rootfile full-path="O/c.opf"/></container>')
         items = "".join(f"<opf:item id='{name}' href='text/{name}%201.xhtml'/>" for name in chapters)
         spine = "".join(f'<opf:itemref idref="{name}"/>' for name in order)
-        archive.writestr("O/c.opf", f"<?xml version='1.0'?><opf:package>{items}<!-- {items} -->{spine}</opf:package>")
+        archive.writestr(
+            "O/c.opf", f"<?xml version='1.0'?><opf:package>{items}<!-- {items} -->{spine}{extra}</opf:package>"
+        )
         for name, chapter in chapters.items():
             archive.writestr(f"O/text/{name} 1.xhtml", chapter)
 
@@ -287,6 +290,26 @@ def test_a_damaged_epub_is_left_out_with_a_note(tmp_path: Path) -> None:
     assert "larger than 64 MB" in read(file)[1][0]
     write_epub(file, {"a": "<" * (1 << 20) + "=" * 9, "b": "<p " + "a" * (1 << 20) + "<!--" * (1 << 18)})
     assert read(file)[1] == []
+    write_epub(file, {"a": "<p>one</p>"}, compression=zipfile.ZIP_LZMA)
+    assert "the rest of book.epub: damaged" in read(file)[1][0]
+
+
+@pytest.mark.parametrize("kind", ["empty tags", "words", "items", "json"])
+def test_a_text_takes_little_memory_for_its_size(tmp_path: Path, kind: str) -> None:
+    size = 1 << 20
+    chapter = {"empty tags": "<p>" * (size // 3), "words": "a " * (size // 2)}.get(kind, "<p>one</p>")
+    file = tmp_path / ("texts.json" if kind == "json" else "book.epub")
+    if kind == "json":
+        file.write_text(json.dumps([{"text": "a" * size}]))
+    else:
+        write_epub(file, {"a": chapter}, "a", extra="<a/>" * (size // 4) if kind == "items" else "")
+    tracemalloc.start()
+    try:
+        assert read(file)[1] == []
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 35 * size
 
 
 def test_a_pdf_is_left_out_with_advice(tmp_path: Path) -> None:
