@@ -18,7 +18,7 @@ from harness.audits.sequence.results import (
     tested_sides,
     threshold_test,
 )
-from harness.audits.sequence.single_texts import single_texts
+from harness.audits.sequence.single_texts import is_continued, single_texts
 from harness.audits.sequence.thresholds import TITLES
 from harness.audits.smallest_result import smallest_significant
 from harness.core.findings import Conclusion, KeyFigure
@@ -99,6 +99,8 @@ def _conclusion(setting: Setting, table: MeasureTable) -> Conclusion:
             f"{_smallest_result(setting, len(tests))}"
         )
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
+        if (is_continued(setting) & setting.is_corpus).any():
+            answer += " for the corpus as a whole"
     if blocked := setting.states.count(State.BLOCKED):
         caveat += f" The provider blocked {pluralize(blocked, 'completion')}: a filter hides memorization."
     done, total = sum(state is not None for state in setting.states), len(dataset)

@@ -8,7 +8,7 @@ from harness.audits.sequence.comparison import Setting
 from harness.audits.sequence.dataset import Control
 from harness.audits.sequence.thresholds import Threshold
 from harness.audits.sequence.words import words_of
-from harness.core.arrays import Ints
+from harness.core.arrays import Bools, Ints
 from harness.core.text import pluralize
 
 _RUN = 10
@@ -26,18 +26,22 @@ def single_texts(setting: Setting) -> Iterator[str]:
         yield from _short_suffixes(setting, corpus)
 
 
-def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:
-    aligned = setting.aligned
+def is_continued(setting: Setting) -> Bools:
+    """Return which paragraphs are continued word for word, whether they are of the corpus or of the control."""
     # A run counts wherever it begins: a completion may begin with an introduction.
-    is_continued = (aligned[Threshold.START_10] == 1) | (aligned["run_words"] >= _RUN)
-    continued = corpus[is_continued[corpus]]
+    return (setting.aligned[Threshold.START_10] == 1) | (setting.aligned["run_words"] >= _RUN)
+
+
+def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:
+    aligned, passed = setting.aligned, is_continued(setting)
+    continued = corpus[passed[corpus]]
     continued = continued[np.argsort(-aligned["run_words"][continued], kind="stable")]
     names = [_name(setting, paragraph) for paragraph in continued[:_SHOWN].tolist()]
     more = f" and {len(continued) - _SHOWN:,} more" if len(continued) > _SHOWN else ""
     of_control = ""
     if setting.dataset.control is Control.CORPUS:
         control = np.flatnonzero(setting.dataset.is_control & aligned["is_compared"])
-        of_control = f"; {int(is_continued[control].sum()):,} of {len(control):,} of the control"
+        of_control = f"; {int(passed[control].sum()):,} of {len(control):,} of the control"
     examples = f": {', '.join(names)}{more}" if names else ""
     number = f"{len(continued):,} of {pluralize(len(corpus), 'paragraph')} {'is' if len(continued) == 1 else 'are'}"
     yield f"{number} continued word for word for {_RUN} words or more{examples}{of_control}"

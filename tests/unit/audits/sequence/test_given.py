@@ -115,8 +115,8 @@ def test_each_of_several_models_has_the_statistics_that_it_has_alone(tmp_path: P
     ]
     both = audit_of(*files).run().findings()
     assert both.conclusion is not None
-    assert both.conclusion.answer == "Probably (trained), No evidence (other)"
-    for model, answer in (("trained", "Probably"), ("other", "No evidence")):
+    assert both.conclusion.answer == "Probably (trained), No evidence for the corpus as a whole (other)"
+    for model, answer in (("trained", "Probably"), ("other", "No evidence for the corpus as a whole")):
         own = [
             write_records(
                 tmp_path / f"own-{file.name}",

@@ -30,6 +30,8 @@ from harness.core.findings import Conclusion
 from harness.core.measures import MeasureRow, MeasureTable
 
 COUNTS = ReadCounts(0, 0, 0, 0, 0)
+WHOLE = "No evidence for the corpus as a whole"
+"""The answer if single paragraphs are continued word for word."""
 
 
 def measurements(verdicts: list[int], runs: list[int], is_compared: list[bool] | None = None) -> Measurements:
@@ -164,7 +166,7 @@ def against_chance(own: list[int], chance: list[int]) -> Conclusion:
     return concluded(setting(*sides, states=[State.COMPLETED] * len(own)))
 
 
-@pytest.mark.parametrize(("passed", "answer"), [(30, "Probably"), (9, "Possibly"), (4, "No evidence")])
+@pytest.mark.parametrize(("passed", "answer"), [(30, "Probably"), (9, "Possibly"), (4, WHOLE), (0, "No evidence")])
 def test_the_answer_depends_on_the_corrected_p_value(passed: int, answer: str) -> None:
     conclusion = against_control(passed, 1)
     assert conclusion.sentence.startswith(f"Was this corpus in the training data? {answer}: ")
@@ -193,7 +195,7 @@ def test_next_to_no_evidence_stands_the_smallest_result_that_would_have_changed_
         "“trigrams”, the threshold that needs the fewest. " in against_control(2, 2).evidence
     )
     assert against_control(10, 2).answer == "Possibly" and "had to" not in against_control(10, 2).evidence
-    assert against_control(9, 2).answer == "No evidence"
+    assert against_control(9, 2).answer == WHOLE
     assert (
         "with 9 paragraphs judged in pairs, of which 1 pass only with another suffix, no result could have changed this"
         in against_chance([0] * 9, [1, *[0] * 8]).evidence
@@ -204,7 +206,7 @@ def test_next_to_no_evidence_stands_the_smallest_result_that_would_have_changed_
 
 def test_no_evidence_about_the_corpus_names_the_texts_that_are_continued_word_for_word() -> None:
     conclusion = against_control(7, 3)
-    assert conclusion.answer == "No evidence"
+    assert conclusion.answer == WHOLE
     names = ", ".join(f"text-{number}" for number in range(5))
     line = f". 7 of 30 paragraphs are continued word for word for 10 words or more: {names} and 2 more; 3 of 30 of the"
     assert line in conclusion.evidence
@@ -251,7 +253,8 @@ def test_no_answer_hides_texts_that_are_continued_word_for_word(models: list[Set
     models = [replace(of_model, model=f"model {place}") for place, of_model in enumerate(models)]
     table = MeasureTable([row for of_model in models for row in measure_sides(of_model)])
     for of_model in models:
-        evidence = sequence_conclusion([of_model], table).evidence
+        conclusion = sequence_conclusion([of_model], table)
+        evidence = conclusion.evidence
         own, is_corpus = of_model.aligned, ~of_model.dataset.is_control
         judged = np.flatnonzero(own["is_compared"] & is_corpus)
         continued = [int(at) for at in judged if own[Threshold.START_10][at] == 1 or own["run_words"][at] >= 10]
@@ -264,6 +267,7 @@ def test_no_answer_hides_texts_that_are_continued_word_for_word(models: list[Set
         named = [int(place) for place in re.findall(r"text-(\d+)-", evidence)]
         runs = own["run_words"]
         assert named == sorted(continued, key=lambda place: -runs[place])[:5]
+        assert ("as a whole" in conclusion.answer) == ("No evidence" in conclusion.answer and bool(continued))
         whole = sequence_conclusion(models, table)
         assert ("No evidence" not in whole.answer) or line[0] in whole.evidence
 
