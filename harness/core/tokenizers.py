@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -144,15 +145,32 @@ def parse_tokenizer(content: str, where: str, *, reads_special_tokens: bool = Fa
     It neither truncates nor pads, whatever the file stores. A text such as `<|endoftext|>` is text like any other,
     unless `reads_special_tokens` is set. Raises HarnessError that names `where`.
     """
+    with library_errors(f"not a tokenizer.json: {where}"):
+        try:
+            library, longest_token = _parse(content, reads_special_tokens)
+        except _RefusedError as refused:
+            raise _refusal(where, str(refused)) from None
+        return Tokenizer(library, where, longest_token)
+
+
+@functools.lru_cache(maxsize=2)  # a large vocabulary takes seconds, and a command opens it several times
+def _parse(content: str, reads_special_tokens: bool) -> tuple[Any, int]:
+    """Return a `tokenizers.Tokenizer` and the characters of its longest token.
+
+    Raises _RefusedError if the library needs much memory for it, and what the library raises if it is damaged.
+    """
     import tokenizers  # only loaded by what needs one
 
-    with library_errors(f"not a tokenizer.json: {where}"):
-        longest_token = _check_vocabulary(content, where)
-        library = tokenizers.Tokenizer.from_str(content)
-        library.no_truncation()
-        library.no_padding()
-        library.encode_special_tokens = not reads_special_tokens
-        return Tokenizer(library, where, longest_token)
+    longest_token = _check_vocabulary(content)
+    library = tokenizers.Tokenizer.from_str(content)
+    library.no_truncation()
+    library.no_padding()
+    library.encode_special_tokens = not reads_special_tokens
+    return library, longest_token
+
+
+class _RefusedError(Exception):
+    """Why a tokenizer is refused."""
 
 
 @contextlib.contextmanager
@@ -171,22 +189,22 @@ def _refusal(where: str, reason: str) -> HarnessError:
     return HarnessError(f"refused tokenizer: {where} ({reason}). Choose another model.")
 
 
-def _check_vocabulary(content: str, where: str) -> int:
-    """Return the characters of the longest token. Raises HarnessError if the library needs much memory for the file."""
+def _check_vocabulary(content: str) -> int:
+    """Return the characters of the longest token. Raises _RefusedError if the library needs much memory for it."""
     fields = json.loads(content, object_pairs_hook=_distinct_fields)
     for step in _steps(fields.get("normalizer")):
         # The library allocates as many bytes as the table says that it has.
         table = base64.b64decode(step.get("precompiled_charsmap") or "AAAAAA==")
         if int.from_bytes(table[:4], "little") > len(table) - 4:
-            raise _refusal(where, "its table of characters is cut short")
+            raise _RefusedError("its table of characters is cut short")
     vocabulary = fields["model"]["vocab"]
     tokens = [token if isinstance(token, str) else token[0] for token in vocabulary]
     if isinstance(vocabulary, list) and sum(map(len, tokens)) > _MAX_UNIGRAM_CHARACTERS:
-        raise _refusal(where, f"its tokens have more than {_MAX_UNIGRAM_CHARACTERS:,} characters")
+        raise _RefusedError(f"its tokens have more than {_MAX_UNIGRAM_CHARACTERS:,} characters")
     added = [token["content"] for token in fields.get("added_tokens") or ()]
     longest = max(map(len, (*tokens, *added)), default=0)
     if longest > _MAX_TOKEN_LENGTH or sum(map(len, added)) > _MAX_ADDED_CHARACTERS:
-        raise _refusal(where, f"a token has {longest:,} characters, or its added tokens have too many together")
+        raise _RefusedError(f"a token has {longest:,} characters, or its added tokens have too many together")
     return longest
 
 

@@ -29,7 +29,8 @@ def single_texts(setting: Setting) -> Iterator[str]:
 def is_continued(setting: Setting) -> Bools:
     """Return which paragraphs are continued word for word, whether they are of the corpus or of the control."""
     # A run counts wherever it begins: a completion may begin with an introduction.
-    return (setting.aligned[Threshold.START_10] == 1) | (setting.aligned["run_words"] >= _RUN)
+    is_long: Bools = (setting.aligned[Threshold.START_10] == 1) | (setting.aligned["run_words"] >= _RUN)
+    return is_long
 
 
 def _continued(setting: Setting, corpus: Ints) -> Iterator[str]:

@@ -101,6 +101,18 @@ def test_a_tokenizer_that_makes_much_of_little_is_refused(make: Callable[[], dic
         _tokenizer(make(), tmp_path)
 
 
+def test_equal_contents_differ_in_their_place_and_in_how_they_are_read() -> None:
+    text, refused = json.dumps(_content()), json.dumps(_unigram())
+    as_text, as_token, again = (
+        parse_tokenizer(text, "a", reads_special_tokens=reads) for reads in (False, True, False)
+    )
+    assert len(as_text.encode("<|endoftext|>").ids) == len(again.encode("<|endoftext|>").ids) > 1
+    assert len(as_token.encode("<|endoftext|>").ids) == 1
+    for where in ("a", "b"):
+        with pytest.raises(HarnessError, match=f"^refused tokenizer: {where} "):
+            parse_tokenizer(refused, where)
+
+
 def test_a_part_that_stands_twice_is_refused(tmp_path: Path) -> None:
     # The library would read both, and Python's parser the second alone.
     model = json.dumps(_unigram()["model"])
