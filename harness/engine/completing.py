@@ -17,6 +17,8 @@ from harness.engine.memory import require_finite
 from harness.engine.sampling import select_tokens
 from harness.engine.tree import OnStep, prefix_groups, prefix_keys, step_name, to_device, to_host, uniforms
 
+STEP_ROWS = 16
+"""A step of decoding costs as much as so many rows of it: all weights are read once, and then each row is computed."""
 _KEPT = 0.875
 """Rows that are done leave a batch when at most this part of it is left: the models' own code copies what it keeps."""
 
@@ -55,6 +57,7 @@ def complete_prompts(
         numbers = torch.arange(len(rows), device=predictor.device)
         states, branches = predictor.begin(tokens[:, :first], room=last - first - 1, keep=1, is_shared=False)
         states = states[:, 0]
+        work = np.cumsum(STEP_ROWS + (end[:, None] > np.arange(first, last)).sum(axis=0))  # after each step
         for position in range(first, last):
             # The temperature depends on the step only while it decays.
             step = np.where(position < end, np.minimum(own_step[:, position], policy.decay_tokens), -1)
@@ -69,7 +72,7 @@ def complete_prompts(
                     policy.at(int(number)),
                     tokens[taking, :position] if policy.repetition_penalty != 1 else None,
                 )
-            done = part.start + len(rows) * (position + 1 - first) / (last - first)
+            done = part.start + len(rows) * work[position - first] / work[-1]
             on_step(done / len(prompts), step_name(len(prompts), position - first, last - first))
             if position + 1 < last:
                 left = int(np.count_nonzero(end > position + 1))

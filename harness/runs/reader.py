@@ -3,6 +3,7 @@
 import json
 import math
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,10 +31,12 @@ _WORK = TypeAdapter(list[tuple[int, float, float]])
 _PLAN = TypeAdapter(list[tuple[str, float, float, bool]])
 SHARED_WORK = 0.6
 """n draws after one prefix are expected to take the time of n ** 0.6 single ones."""
-_TELLING_SHARE = 0.1
+_TELLING_SHARE = 0.2
 """The part of a batch after which its pace is taken for that of the stage."""
 _ETA_PROGRESS, _ETA_BATCHES = 0.05, 3
 """The part of the work, or the batches, before which no ETA is shown."""
+_LEAST_LEFT = 0.1
+"""The part of an ETA that stays if nothing is reported for longer than it."""
 
 
 def _parse_detail(text: Any) -> Any:
@@ -93,7 +96,9 @@ class StageWork:
     is_announced: bool = False
     """True if the job announced the stage before it began."""
     pace: float | None = None
-    """The seconds that a draw of the rest is expected to take, by the stage's own batches; None before one is done."""
+    """The seconds that a draw of the rest is expected to take, by its own batches; None before one has begun."""
+    telling_batches: int = 0
+    """The batches that tell the pace, up to 2. The first one tells less, because its size is often another one."""
 
     @property
     def left(self) -> float:
@@ -149,6 +154,7 @@ def stages_of(
                 _covered_seconds(parts),
                 is_announced,
                 _pace(parts, announced, passes.get(stage, 0)),
+                min(2, sum(batch.share >= _TELLING_SHARE for batch in parts)),
             )
         )
     return stages
@@ -307,6 +313,13 @@ class RunReader:
         )
         return next((float(at) for at, is_loading in self.query(query) if is_loading), None)
 
+    def silence(self) -> float:
+        """Return the seconds since the job's last report; 0 while a model is loaded."""
+        tables = ("attempt", "step", "done", "event")
+        times = " UNION ALL ".join(f"SELECT MAX(at) AS at FROM {name}" for name in tables)  # noqa: S608
+        ((last,),) = self.query(f"SELECT MAX(at) FROM ({times})")  # noqa: S608
+        return max(0.0, time.time() - last) if last and self.loading_since() is None else 0.0
+
     def loading_left(self, models: int) -> float:
         """Return the seconds that it is expected to take to load the rest of `models`, by those that were loaded."""
         loaded = {event.get("number", 0) for event in self.events_named("worker_target")}
@@ -382,10 +395,14 @@ class EtaBasis(StrEnum):
 
 
 class Eta(NamedTuple):
-    """The seconds that are left, and what they rest on."""
+    """The seconds that were left at the last report of a job, and what they rest on."""
 
     seconds: float
     basis: EtaBasis
+
+    def after(self, silence: float) -> float:
+        """Return the seconds that are left `silence` seconds after the last report."""
+        return max(self.seconds - silence, _LEAST_LEFT * self.seconds)
 
 
 def progress_of(stages: Sequence[StageWork]) -> float | None:
@@ -410,9 +427,8 @@ def eta_of(stages: Sequence[StageWork]) -> Eta | None:
     for stage in covered:
         if stage.left == 0:
             continue
-        pace = stage.pace
-        if pace is None:
-            pace = _estimated_pace(stage, stages) if covers_run else None
+        pace = _expected_pace(stage, stages) if covers_run else stage.pace
+        if stage.pace is None and covers_run:
             basis = EtaBasis.ESTIMATED
         if pace is None:
             return None
@@ -422,9 +438,15 @@ def eta_of(stages: Sequence[StageWork]) -> Eta | None:
     return None if is_early else Eta(seconds, basis)
 
 
-def _estimated_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | None:
-    """Return the seconds per draw of a stage without a finished one; None if no stage has one."""
-    paces = [(measured, measured.pace) for measured in stages if measured.pace is not None]
-    alike = [(measured, pace) for measured, pace in paces if measured.draw_weight == stage.draw_weight] or paces
-    work = sum(measured.announced * measured.draw_weight for measured, _ in alike)
-    return stage.draw_weight * sum(measured.announced * pace for measured, pace in alike) / work if work > 0 else None
+def _expected_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | None:
+    """Return the seconds per draw of the rest of a stage: its own, or that of stages of which more batches tell it.
+
+    Those of equal weight are preferred, and others count only if none of its own batches tells it. None if no stage has
+    a pace.
+    """
+    better = [other for other in stages if other.pace is not None and other.telling_batches > stage.telling_batches]
+    alike = [other for other in better if other.draw_weight == stage.draw_weight]
+    sources = alike or ([] if stage.telling_batches else better)
+    work = sum(other.announced * other.draw_weight for other in sources)
+    seconds = sum(other.announced * (other.pace or 0.0) for other in sources)
+    return stage.draw_weight * seconds / work if work > 0 else stage.pace

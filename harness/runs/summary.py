@@ -266,7 +266,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     if eta is not None:
         with RunReader(folder.store) as reader:
             loading = reader.loading_left(len(spec.models) if isinstance(spec, AuditSpec) else 0)
-        facts |= {"eta_s": eta.seconds + loading, "eta_basis": eta.basis}
+            left = eta.after(reader.silence() if status is Status.RUNNING else 0.0)
+        facts |= {"eta_s": left + loading, "eta_basis": eta.basis}
     if status.is_over and status is not Status.LOST:
         facts |= _scorecard(folder)
     return RunSummary(

@@ -1,12 +1,14 @@
 """Measure the engine, CTranslate2 and the reference implementation on one model: `python -m tests.bench.peers`.
 
-All methods run in one process with two threads. Rates and ratios are medians over turns. "fastest" is the faster
-precision. CTranslate2 is installed in a temporary directory.
+The model has the shape of GPT-Neo 125M and random weights, so that draws hardly repeat, and needs no data. All methods
+run in one process with two threads. Rates and ratios are medians over turns. "fastest" is the faster precision.
+CTranslate2 is installed in a temporary directory. "products alone" are the matrix products of a draw and nothing else.
 
-CTranslate2 runs a GPT-2 with the weights of the target. Up to the window of the target's local layers the logits are
+CTranslate2 runs a GPT-2 with the weights of the model. Up to the window of the model's local layers the logits are
 equal, which is checked. After that the GPT-2 attends to all tokens of prefix and suffix, which is slightly more work.
 """
 
+import copy
 import gc
 import tempfile
 import time
@@ -17,19 +19,27 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GPT2LMHeadModel, GPTNeoForCausalLM
+from transformers import GPT2LMHeadModel, GPTNeoConfig, GPTNeoForCausalLM
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.engine.kernels import Product
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
-from tests.bench.inputs import surrogate_or_demo
 from tests.bench.measuring import in_turns, print_measured
 from tests.bench.official import BATCH, official_losses, official_suffixes
 
 THREADS = 2
 WIDTH = 8
+LENGTH = 50
+"""The tokens of a prefix and of a suffix."""
+_SHAPE: dict[str, Any] = {
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_heads": 12,
+    "attention_types": [[["global", "local"], 6]],
+}
 _DTYPES = ("float32", "bfloat16")
 _POLICY = Policy(top_k=10)
 _LARGEST_DIFFERENCE = 1e-3
@@ -41,6 +51,10 @@ _RATIOS = {
     "1 trial, fastest / CTranslate2 int8": ("1 trial", "1 trial, CTranslate2 int8"),
     "10 trials, float32 / CTranslate2 float32": ("10 trials, float32", "10 trials, CTranslate2 float32"),
     "10 trials, fastest / CTranslate2 int8": ("10 trials", "10 trials, CTranslate2 int8"),
+    "1 trial, float32 / official": ("1 trial, float32", "official, float32"),
+    "10 trials, float32 / official": ("10 trials, float32", "official, float32"),
+    "1 trial, float32 / products alone": ("1 trial, float32", "products alone, float32"),
+    "1 trial, bfloat16 / products alone": ("1 trial, bfloat16", "products alone, bfloat16"),
     f"search {WIDTH} / official": (f"search {WIDTH}", "official"),
     "score / official second pass": ("score", "official second pass"),
 }
@@ -53,16 +67,22 @@ Peer = Callable[[GPT2LMHeadModel, Tokens, int, Path], dict[str, Sampler]]
 
 
 def measure(
-    *, prefixes: int = 64, turns: int = 3, threads: int = THREADS, peer: Peer = ctranslate2_samplers
+    *, prefixes: int = 64, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_samplers
 ) -> dict[str, Any]:
     """Return the ratios, the largest difference of the converted model's logits, and the rates of all methods.
 
-    prefixes: their number, spread over the round. Raises HarnessError if the converted model differs from the target.
+    Raises HarnessError if the converted model differs from the model.
     """
-    inputs = surrogate_or_demo().spread(prefixes)
-    rows, answers = inputs.prefixes, inputs.answers
-    targets = {dtype: inputs.target(device="cpu", dtype=dtype, threads=threads) for dtype in _DTYPES}
-    gpt2, difference = _converted(targets["float32"], np.concatenate([rows, answers], axis=1))
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = GPTNeoForCausalLM(GPTNeoConfig(**_SHAPE)).train(False).requires_grad_(False)
+    tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (prefixes, 2 * LENGTH))
+    rows, answers = tokens[:, :LENGTH], tokens[:, LENGTH:]
+    gpt2, difference = _converted(model, tokens)
+    targets = {
+        dtype: Target(copy.deepcopy(model).to(getattr(torch, dtype)), prefix_length=LENGTH, suffix_length=LENGTH)
+        for dtype in _DTYPES
+    }
     methods = {
         f"{what}, {dtype}": method
         for dtype, target in targets.items()
@@ -97,11 +117,8 @@ def measure(
     return figures | {f"{name}, suffixes/s": median(found) for name, found in rates.items()}
 
 
-def _converted(target: Target, tokens: Tokens) -> tuple[GPT2LMHeadModel, float]:
-    """Return the target as a GPT-2 for `tokens` [rows, length], and the largest difference of their logits."""
-    model = target.model
-    if not isinstance(model, GPTNeoForCausalLM):
-        raise HarnessError(f"the target is a {type(model).__name__}. This benchmark needs a GPT-Neo.")
+def _converted(model: GPTNeoForCausalLM, tokens: Tokens) -> tuple[GPT2LMHeadModel, float]:
+    """Return the model as a GPT-2 for `tokens` [rows, length], and the largest difference of their logits."""
     gpt2 = as_gpt2(model, tokens.shape[1])
     difference = largest_difference(model, gpt2, tokens[:, : model.config.window_size])
     if not difference < _LARGEST_DIFFERENCE:
@@ -127,7 +144,29 @@ def _own_and_official(target: Target, rows: Tokens, answers: Tokens) -> dict[str
         "official": lambda turn: len(official_suffixes(model, rows[:BATCH], length=length)[0]),
         "score": lambda turn: len(target.score(rows, answers).margin),
         "official second pass": second_pass,
+        "products alone": _products_alone(model, len(rows), length),
     }
+
+
+def _products_alone(model: Any, rows: int, length: int) -> Method:
+    """Return a method that computes the matrix products of prefixes and suffixes of `length` tokens, a trial each."""
+    products = []
+    for block in model.transformer.h:
+        parts, mlp = block.attn.attention, block.mlp
+        heads = torch.cat([parts.q_proj.weight, parts.k_proj.weight, parts.v_proj.weight])
+        products += [Product(weight) for weight in (heads, parts.out_proj.weight, mlp.c_fc.weight, mlp.c_proj.weight)]
+    head = Product(model.lm_head.weight)
+    width, inner = model.config.hidden_size, model.transformer.h[0].mlp.c_fc.weight.shape[0]
+
+    def multiply(_: int) -> int:
+        for number in (rows * length, *[rows] * length):
+            narrow, wide = (torch.ones(number, size, dtype=model.dtype) for size in (width, inner))
+            for place, product in enumerate(products):
+                product(wide if place % 4 == 3 else narrow)
+            head(narrow[:rows])
+        return rows
+
+    return multiply
 
 
 def _peer_method(sampler: Sampler, rows: Tokens, trials: int) -> Method:

@@ -6,14 +6,14 @@ from harness.audits.compare.findings import compare_findings
 from harness.audits.compare.inputs import ComparedPairs, CompareParams
 from harness.audits.compare.results import COMPLETIONS, ESP, MEASURES
 from harness.audits.leakage.tokens import MODELS, TOKENS, emit_tokens, measure_tokens, stage_of_tokens
-from harness.audits.likelihoods import LocalModels
+from harness.audits.likelihoods import LocalModels, exact_weight
 from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
 from harness.core.policy import Policy
 
 _SEQUENCES = 64  # per batch
-_COMPLETION_WEIGHT = 4.0
-"""Work for a greedy completion, relative to the probabilities of a sequence."""
+_COMPLETION_WEIGHT = 2.0
+"""Work for a greedy completion, relative to the probabilities of a sequence under one policy."""
 _STORED, _STORED_WEIGHT = "stored audits", 0.01
 
 
@@ -36,7 +36,7 @@ class CompareAudit(Audit[CompareParams]):
         policies, length = self.params.policies, pairs.prefix_length
         context.announce(_STORED, len(pairs.targets), weight=_STORED_WEIGHT)
         for model in range(len(context.models)):
-            context.announce(stage_of_tokens(model, length), len(pairs))
+            context.announce(stage_of_tokens(model, length), len(pairs), weight=exact_weight(len(policies)))
             context.announce(_completion_stage(model), len(pairs), weight=_COMPLETION_WEIGHT)
         for batch in context.batches(_STORED, len(pairs.targets), size=1, weight=_STORED_WEIGHT):
             (target,) = batch.items.tolist()

@@ -15,7 +15,7 @@ from harness.audits.leakage.rows import (
     measured_pairs,
 )
 from harness.audits.leakage.tokens import measure_tokens, stage_of_tokens
-from harness.audits.likelihoods import likelihoods
+from harness.audits.likelihoods import exact_weight, likelihoods
 from harness.audits.near_results import measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Ints
@@ -56,7 +56,9 @@ class LeakageAudit(Audit[LeakageParams]):
         models = range(len(targets))
         for model in models:
             for length in reversed(lengths):
-                context.announce(stage_of_tokens(model, length), len(pairs))
+                context.announce(
+                    stage_of_tokens(model, length), len(pairs), weight=exact_weight(len(self.params.schemes))
+                )
             context.announce(_inexact_stage(model), len(inexact), weight=self._inexact_weight(pairs))
             context.announce(near_stage(model), len(near), weight=self.params.near_weight(len(near)))
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")

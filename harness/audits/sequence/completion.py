@@ -33,8 +33,6 @@ _ENCODED_AT_ONCE = 1_000
 """Texts: an encoding takes far more memory than its ids."""
 _SLACK, _MARGIN = 1.25, 4
 """Tokens per token of the suffix, and further tokens: other words may take more tokens than the suffix."""
-_STEP_ROWS = 16
-"""A step of decoding costs as much as so many rows of it: all weights are read once, and then each row is computed."""
 
 
 class State(StrEnum):
@@ -242,8 +240,10 @@ class LocalCompleter(Completer):
         """Return batches of paragraphs, in random order, that take the least time together.
 
         The paragraphs are sorted by the length of their prompts. A batch takes a step for each token after the end of
-        its shortest prompt (see `harness.engine.completing`), and a step costs `_STEP_ROWS` rows and its own.
+        its shortest prompt (see `harness.engine.completing`), and a step costs `STEP_ROWS` rows and its own.
         """
+        from harness.engine.completing import STEP_ROWS  # loads torch
+
         order = shuffled(len(self._tokens), seed)
         order = order[np.lexsort((self._lengths[order], self._tokens[order]))]
         tokens, ends = self._tokens[order], (self._tokens + self._lengths)[order]
@@ -252,7 +252,7 @@ class LocalCompleter(Completer):
         for end in range(1, len(order) + 1):
             first = np.arange(max(0, end - self.batch_size), end)
             last_token = np.maximum.accumulate(ends[first][::-1])[::-1]
-            costs = cost[first] + (last_token - tokens[first]) * (_STEP_ROWS + end - first)
+            costs = cost[first] + (last_token - tokens[first]) * (STEP_ROWS + end - first)
             begins[end], cost[end] = first[costs.argmin()], costs.min()
         batches, end = [], len(order)
         while end:
