@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NO_TOKENS = np.empty(0, np.int64)
 _TEXTS = 64  # per batch
+_CUT_WORK = 0.6
+"""The part of the work that is left if unlikely suffixes are not followed to their end."""
 Likelihoods: TypeAlias = "LocalModels | ServedModel"
 """A source of the probabilities of given text under the models of an audit, by their number."""
 
@@ -44,7 +46,7 @@ class LocalModels:
         """
         from harness.audits.exact import exact_logprobs  # loads torch
 
-        weight = exact_weight(len(policies))
+        weight = exact_weight(len(policies)) * (_CUT_WORK if min_probability > 0 else 1.0)
         for batch in self._context.batches(stage.name, stage.sequences, size=stage.size, weight=weight):
             prefixes, suffixes = stage.pairs(batch.items)
             target = self._context.target(model)

@@ -26,18 +26,23 @@ TURNS = 1
 LENGTH = 50
 """The tokens of a prefix and of a suffix."""
 PARAGRAPHS, SEQUENCES, EXAMPLES, TRIALS, BEAMS, TRAIN = 24, 64, 24, 4, 2, 24
+_LICENCES = ("GPL-3", "GPL-2", "MPL-2.0", "LGPL-2.1")
 _PROMPT_WORDS = 35
 _BATCH = 8
 _STRIDE = 250  # characters
 
 
+def write_corpus(folder: Path) -> None:
+    """Write the texts of licences to `folder`/corpus."""
+    (folder / "corpus").mkdir()
+    for name in _LICENCES:
+        (folder / "corpus" / f"{name}.txt").write_text("\n\n".join(paragraphs_of(licence(name))))
+
+
 def write_inputs(folder: Path, model: Path) -> None:
     """Write the texts, and a round of them."""
-    texts = {name: "\n\n".join(paragraphs_of(licence(name))) for name in ("GPL-3", "GPL-2", "MPL-2.0", "LGPL-2.1")}
-    (folder / "corpus").mkdir()
-    for name, text in texts.items():
-        (folder / "corpus" / f"{name}.txt").write_text(text)
-    long = [text for name in texts for text in paragraphs_of(licence(name), min_words=_PROMPT_WORDS + 20)]
+    write_corpus(folder)
+    long = [text for name in _LICENCES for text in paragraphs_of(licence(name), min_words=_PROMPT_WORDS + 20)]
     (folder / "paragraphs.txt").write_text("\n\n".join(long[:PARAGRAPHS]))
     for name, half in (("members", long[:40:2]), ("others", long[1:40:2])):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in half))
@@ -101,25 +106,25 @@ class PlainLoop:
             library.TopPLogitsWarper(0.9),
             library.TypicalLogitsWarper(0.6),
         ]
-        self._probabilities(self._sequences()[:SEQUENCES], schemes)
+        self.probabilities(self.sequences()[:SEQUENCES], schemes)
 
     def book(self) -> None:
         text = (self.folder / "corpus" / "GPL-3.txt").read_text()
         starts = [self.tokenizer(text[at : at + 1_000]).input_ids for at in range(0, len(text), _STRIDE)]
         windows = self._torch.tensor([ids[: 2 * LENGTH] for ids in starts if len(ids) >= 2 * LENGTH])
-        self._probabilities(windows, [self._library.TopKLogitsWarper(40)])
+        self.probabilities(windows, [self._library.TopKLogitsWarper(40)])
 
     def membership(self) -> None:
         """Compute the loss and the moments of Min-K %++."""
         for name in ("members", "others"):
             texts = [json.loads(line)["text"] for line in (self.folder / f"{name}.jsonl").read_text().splitlines()]
             rows = self.tokenizer(texts, truncation=True, max_length=128, padding=True, return_tensors="pt").input_ids
-            self._probabilities(rows, [self._standardized], kept=rows.shape[1])
+            self.probabilities(rows, [self._standardized], kept=rows.shape[1])
 
     def compare(self) -> None:
-        rows = self._sequences()[:EXAMPLES]
+        rows = self.sequences()[:EXAMPLES]
         for loop in (self, PlainLoop(self.folder, self.folder / "copy")):
-            loop._probabilities(rows, [self._library.TopKLogitsWarper(10)])
+            loop.probabilities(rows, [self._library.TopKLogitsWarper(10)])
             loop._generate(LENGTH, input_ids=rows[:, :LENGTH])
 
     def greedy(self) -> None:
@@ -145,7 +150,7 @@ class PlainLoop:
     def _prefixes(self, split: str) -> Any:
         return self._torch.from_numpy(np.load(self.folder / "round" / f"{split}_prefix.npy").astype(np.int64))
 
-    def _sequences(self) -> Any:
+    def sequences(self) -> Any:
         """Return the texts, cut into prefixes and suffixes, [sequences, 2 * LENGTH]."""
         texts = [file.read_text() for file in sorted((self.folder / "corpus").glob("*.txt"))]
         return self._torch.cat(
@@ -155,7 +160,7 @@ class PlainLoop:
             ]
         ).reshape(-1, 2 * LENGTH)
 
-    def _probabilities(self, rows: Any, schemes: Sequence[Any] = (), *, kept: int = LENGTH + 1) -> None:
+    def probabilities(self, rows: Any, schemes: Sequence[Any] = (), *, kept: int = LENGTH + 1) -> None:
         """Compute the log probabilities of the last tokens of each row, plain and under each of the schemes."""
         with self._torch.inference_mode():
             for batch in rows.split(_BATCH):

@@ -25,7 +25,7 @@ from harness.core.findings import Findings
 from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
-_DOCUMENTS, _INEXACT_SEQUENCES = 32, 16  # per batch
+_DOCUMENTS, _INEXACT_SEQUENCES = 32, 4  # per batch
 
 
 class LeakageAudit(Audit[LeakageParams]):
@@ -96,9 +96,9 @@ class LeakageAudit(Audit[LeakageParams]):
                     context.emit(PAIRS.name, document=document, start=starts, order=order, tokens=tokens)
 
     def _inexact_weight(self, pairs: Pairs) -> float:
-        """Return the work for a sequence's inexact matches, relative to its exact probabilities."""
+        """Return the work for a sequence's inexact matches, relative to a pass over it, as on Gemma 3 270M."""
         suffix = int(pairs.suffixes.shape[1])
-        return len(self.params.schemes) * self.params.branches * suffix / (2 * (pairs.prefix_length + suffix))
+        return 2 * len(self.params.schemes) * self.params.branches * suffix / (pairs.prefix_length + suffix)
 
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, sample: Ints) -> None:
         """Measure the probabilities of inexact suffixes of the sequences in `sample` after their whole prefixes."""

@@ -56,6 +56,17 @@ def test_a_stage_that_has_begun_counts_with_its_own_pace() -> None:
     assert eta_of(stages) == Eta(3.0, EtaBasis.MEASURED)
 
 
+def test_the_first_batch_of_a_stage_counts_less_than_two_of_a_stage_of_equal_weight() -> None:
+    stages = [stage("one", 4, 4, 4.0), stage("two", 4, 1, 3.0)]
+    assert eta_of(stages) == Eta(3 * 1.0, EtaBasis.MEASURED)
+    assert eta_of([replace(stages[0], draw_weight=2.0), stages[1]]) == Eta(3 * 3.0, EtaBasis.MEASURED)
+
+
+def test_an_eta_counts_down_while_nothing_is_reported_and_does_not_reach_zero() -> None:
+    eta = Eta(20.0, EtaBasis.MEASURED)
+    assert (eta.after(0.0), eta.after(5.0), eta.after(100.0)) == (20.0, 15.0, 2.0)
+
+
 def test_a_cancelled_stage_has_no_work_left() -> None:
     assert eta_of([stage("one", 4, 2, 4.0), stage("two", 0, weight=9.0)]) == Eta(4.0, EtaBasis.MEASURED)
 
