@@ -1,5 +1,6 @@
-"""Small GGUF files with random weights, as llama.cpp writes them."""
+"""Small GGUF files with random weights, as llama.cpp writes them: `python -m tests.tools.gguf_files FILE QUANTIZATION`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,7 @@ def write_gguf(
     writer.write_tensors_to_file()
     writer.close()
     return file
+
+
+if __name__ == "__main__":
+    write_gguf(Path(sys.argv[1]), quantization=sys.argv[2])

@@ -25,7 +25,7 @@ from harness.core.findings import Findings
 from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
-_DOCUMENTS, _INEXACT_SEQUENCES = 32, 4  # per batch
+_DOCUMENTS, _INEXACT_SEQUENCES = 32, 1  # per batch
 
 
 class LeakageAudit(Audit[LeakageParams]):
