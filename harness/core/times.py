@@ -54,16 +54,11 @@ def format_seconds(seconds: float) -> str:
     return format_duration(seconds) if seconds >= _PRECISE_BELOW_SECONDS else f"{format_number(seconds)} s"
 
 
-def time_of_day(timestamp: float) -> str:
-    """Return a timestamp in local time as `14:03:59`.
+def day_and_time(timestamp: float) -> str:
+    """Return a timestamp in local time as `Nov 21 14:03`.
 
     A timestamp is in seconds since the epoch, here and below. One that the platform cannot format is a dash.
     """
-    return _format("%H:%M:%S", timestamp)
-
-
-def day_and_time(timestamp: float) -> str:
-    """Return a timestamp in local time as `Nov 21 14:03`."""
     return _format("%b %d %H:%M", timestamp)
 
 

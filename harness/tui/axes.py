@@ -62,9 +62,10 @@ class ErrorsAxis(Axis):
         return np.asarray(np.log10(1.0 + values) / math.log10(1.0 + self.high), np.float64)
 
     def ticks(self, max_ticks: int) -> list[Tick]:
-        """Return ticks at 0, 1, 10, 100 …, without the middle ones if there is no room."""
-        places = [0.0, *(10.0**power for power in range(9) if 10**power <= self.high)]
-        return self._labelled(places[:: math.ceil(len(places) / max(2, max_ticks))])
+        """Return ticks at 0, 1, 10, 100 …; if there is no room for all, 0 and every n-th, with 100, the usual cap."""
+        powers = [10.0**power for power in range(9) if 10**power <= self.high]
+        step = math.ceil((len(powers) + 1) / max(2, max_ticks))
+        return self._labelled([0.0, *powers[2 % step :: step]])
 
     def _label(self, place: float) -> str:
         return f"{place:,.0f}"

@@ -25,11 +25,13 @@ def compared_pieces(text: TokenText, ids: Sequence[int], answer: Sequence[int] |
 
 
 def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, query: str = "") -> list[Span]:
-    """Return a suffix with right tokens dim and wrong ones coloured; `query` is highlighted wherever it occurs."""
+    """Return a suffix: green if it is right, else its right tokens dim and the wrong ones coloured.
+
+    `query` is highlighted wherever it occurs.
+    """
     pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
-    is_judged = answer is not None
-    spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
-    return highlight(spans, query)
+    right = "" if answer is None else "good" if np.array_equal(suffix, answer) else "dim"
+    return highlight([(piece, "bad underline" if differs else right) for piece, differs in pieces], query)
 
 
 def highlight(spans: Sequence[Span], query: str) -> list[Span]:

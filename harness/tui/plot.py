@@ -69,7 +69,7 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
     right = 1 + max(len(line.label) for line in labelled) if has_end_labels else 1
     has_title = height >= _TITLE_HEIGHT
     rows = height - 2 - has_title
-    y_ticks = plot.y.ticks(max(2, rows // 3))
+    y_ticks = plot.y.ticks(max(2, (rows + 1) // 2))
     left = 2 + max(len(tick.label) for tick in y_ticks)
     grid = BrailleGrid(rows, max(4, width - left - right))
     _draw_curves(grid, plot, lines)

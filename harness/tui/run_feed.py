@@ -1,7 +1,7 @@
 """The feed of an attack's run: it reads each guess once and keeps the live score up to date."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +63,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._points: list[Point] = []
         self._last_point = 0
         self._lines = {verdict: deque[GuessLine](maxlen=MAX_LINES) for verdict in Verdict}
+        self._counts = Counter[Verdict]()
         self._band: tuple[Ints, Floats, Floats] | None = None
         """The last band: its errors, and how far it reaches below and above the curve of its time."""
         self._band_seq = -1
@@ -94,6 +95,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             pace=self._series("suffixes/s", self._pace, min_high=1.0),
             load=self._series(f"{self._device} %", self._loads, min_high=100.0),
             lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
+            counts=Counter(self._counts),
             suffixes_per_s=self._suffixes_per_s(),
             loaded=min(1.0, self._seq / summary.guesses) if summary.guesses else 1.0,
             **common,
@@ -116,7 +118,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._score.add(guesses)
         differing = _differing_tokens(guesses, self.answers)
         for verdict, lines in self._lines.items():
-            lines.extend(guess_lines(arrivals, rows[has_verdict(differing, verdict)][-MAX_LINES:], self.answers))
+            chosen = rows[has_verdict(differing, verdict)]
+            self._counts[verdict] += len(chosen)
+            lines.extend(guess_lines(arrivals, chosen[-MAX_LINES:], self.answers))
 
     def _read_points(self, reader: GuessReader) -> None:
         points = reader.points(self._last_point)
@@ -214,8 +218,7 @@ def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple
     differing = [None] * len(rows) if counted is None else counted.tolist()
     columns = {name: column.tolist() for name, column in guesses.numbers().items()}
     numbers = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    at = arrivals.at[rows].tolist()
-    return tuple(map(GuessLine, arrivals.seq[rows].tolist(), at, numbers, guesses.suffixes, differing))
+    return tuple(map(GuessLine, arrivals.seq[rows].tolist(), numbers, guesses.suffixes, differing))
 
 
 def _differing_tokens(guesses: Guesses, answers: Tokens | None) -> Ints | None:

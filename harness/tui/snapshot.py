@@ -17,14 +17,12 @@ from harness.tui.series import Series
 class GuessLine:
     """One guess of a run.
 
-    at: seconds since the epoch.
     numbers: its row of `Guesses.numbers`, by column.
     suffix: [length] token ids.
     differing: how many of its tokens are not those of the answer, None if that is unknown.
     """
 
     seq: int
-    at: float
     numbers: Mapping[str, float]
     suffix: Tokens
     differing: int | None
@@ -74,7 +72,7 @@ class RunSnapshot(Snapshot):
     before it is computed.
     recall: over time, or the number of guesses in a blind round.
     pace: suffixes per second. load: use of the GPU, or of the whole processor if the run uses none, in percent.
-    lines: the last guesses of each verdict, oldest first.
+    lines: the last guesses of each verdict, oldest first. counts: all of them.
     suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
 
@@ -84,6 +82,7 @@ class RunSnapshot(Snapshot):
     pace: Series
     load: Series
     lines: Mapping[Verdict, tuple[GuessLine, ...]]
+    counts: Mapping[Verdict, int]
     suffixes_per_s: float | None
 
 

@@ -1,4 +1,4 @@
-"""Small GGUF files with random weights, as llama.cpp writes them: `python -m tests.tools.gguf_files FILE QUANTIZATION`."""
+"""Small GGUF files with random weights: `python -m tests.tools.gguf_files FILE QUANTIZATION` writes one."""
 
 import sys
 from collections.abc import Mapping, Sequence

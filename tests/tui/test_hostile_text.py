@@ -77,7 +77,7 @@ async def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]
         await pilot.press("3")
         rows = await until(pilot, lambda: rows_of(table_of(pilot, "guess-rows")))
         cells = list(rows.values())
-        assert cells[0][3:] == ["✓", MARKUP, MARKUP] and cells[-1][3:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]
+        assert cells[0][2:] == ["✓", MARKUP, MARKUP] and cells[-1][2:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]
         await pilot.press("slash", *MARKUP, "enter")
         await until(pilot, lambda: f"16 found for {MARKUP}, Escape" in title_of(pilot, "guesses"))
         await until(pilot, lambda: MARKUP in screen_text(pilot.app))

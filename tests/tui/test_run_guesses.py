@@ -46,21 +46,21 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
 
     async with open_run(running.folder) as pilot:
         await press(pilot, "3", then=lambda: guesses(pilot).row_count == 4)
-        assert titles(pilot) == ["example", "time", "score", "diff", "prefix", "suffix"]
+        assert titles(pilot) == ["example", "score", "diff", "prefix", "suffix"]
         running.guess(running.batch("guess/7/0"), [(0, False, 0.5)], [7])
         await until(pilot, lambda: guesses(pilot).row_count == 5)
-        assert titles(pilot)[2:5] == ["score", "trial", "diff"]
-        assert [cells[3].strip() for cells in rows_of(guesses(pilot)).values()] == ["–"] * 4 + ["7"]
+        assert titles(pilot)[1:4] == ["score", "trial", "diff"]
+        assert [cells[2].strip() for cells in rows_of(guesses(pilot)).values()] == ["–"] * 4 + ["7"]
 
 
 async def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
         await press(pilot, "3", then=lambda: guesses(pilot).row_count == 64)
         for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
-            await press(pilot, "m", then=lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
+            await press(pilot, "m", then=lambda words=words: f"[{words}]" in title_of(pilot, "guesses"))
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
             mark = "✓" if words == "right" else "✗"
-            assert all(cells[3].startswith(mark) for cells in rows_of(guesses(pilot)).values())
+            assert all(cells[2].startswith(mark) for cells in rows_of(guesses(pilot)).values())
         await press(pilot, "m", then=lambda: guesses(pilot).row_count == 64)
 
 
@@ -78,7 +78,7 @@ async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) 
         await until(pilot, lambda: screen._snapshot is not snapshot)
         assert guesses(pilot).row_count == 0
         await press(pilot, "escape", then=lambda: len(examples(pilot)) > 1)
-        assert title_of(pilot, "guesses") == "Guesses"
+        assert title_of(pilot, "guesses") == "Guesses · 64 · 16 right · [all] right wrong near miss"
         await press(pilot, "escape", then=lambda: not isinstance(pilot.app.screen, RunScreen))
 
 
@@ -89,8 +89,8 @@ async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
         await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
         found = rows_of(guesses(pilot))
         for words, mark in (("right", "✓"), ("wrong", "✗")):
-            await press(pilot, "m", then=lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
-            shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
+            await press(pilot, "m", then=lambda words=words: f"[{words}]" in title_of(pilot, "guesses"))
+            shown = {key: cells for key, cells in found.items() if cells[2].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
 
 

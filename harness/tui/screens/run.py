@@ -110,7 +110,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
             lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
             self.query_one("#details-text", Static).update(label_facts(facts), layout=lengths != before)
             self._facts = facts
-        self.query_one(GuessTable).show(snapshot.lines)
+        self.query_one(GuessTable).show(snapshot.lines, snapshot.counts)
         self._draw(snapshot)
 
     def _draw(self, snapshot: RunSnapshot) -> None:

@@ -18,7 +18,6 @@ from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
 from harness.core.rows import Kind
 from harness.core.text import NO_VALUE
-from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlight, parse_example_id, search_guesses, suffix_spans
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
@@ -28,7 +27,7 @@ from harness.tui.widgets.panels import Panel
 
 _WIDTHS = {Kind.REAL: 9, Kind.INTEGER: 5}
 _NUMBERS = {column.name: _WIDTHS[column.kind] for column in GUESSES.columns if column.name not in ("example", "suffix")}
-_PREFIX_CHARACTERS = 16
+_PREFIX_CHARACTERS = 26
 _MEANINGS = {True: "good", False: "bad", None: "dim"}
 
 
@@ -36,9 +35,10 @@ class GuessTable(Panel):
     """Guesses, newest last. The cursor on the last row stays on the newest guess."""
 
     HELP = (
-        "The guesses as they arrive: example, time, score, trial, ✓ right or ✗ wrong with the number of differing "
-        "tokens, the end of the prefix and the suffix. Wrong tokens are coloured and underlined, right ones dim. m "
-        f"shows only right or wrong guesses, or near misses (at most {NEAR_MISS_TOKENS} tokens differ)."
+        "The guesses as they arrive: example, score, trial, ✓ right or ✗ wrong with the number of differing tokens, "
+        "the end of the prefix and the suffix. A right suffix is green. In a near miss (at most "
+        f"{NEAR_MISS_TOKENS} tokens differ) the wrong tokens are coloured and underlined. m shows only right guesses, "
+        "wrong ones or near misses."
     )
     DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,12 +57,12 @@ class GuessTable(Panel):
         self._feed: RunFeed | None = None
         self._text = TokenText(None)
         self._newest: Mapping[Verdict, Sequence[GuessLine]] = {}
+        self._counts: Mapping[Verdict, int] = {}
         self._verdict = Verdict.ALL
         self._results: Sequence[GuessLine] | None = None
         self._query = self._asked = ""
         self._lines: dict[str, GuessLine] = {}
         self._rows: dict[str, Row] = {}
-        self._first_time = ""
 
     @property
     def table(self) -> ListTable:
@@ -79,10 +79,11 @@ class GuessTable(Panel):
         self._feed, self._text = feed, text
         self._rows.clear()
 
-    def show(self, lines: Mapping[Verdict, Sequence[GuessLine]]) -> None:
-        """Show the newest guesses, unless a search is shown."""
-        self._newest = lines
+    def show(self, lines: Mapping[Verdict, Sequence[GuessLine]], counts: Mapping[Verdict, int]) -> None:
+        """Show the newest guesses, unless a search is shown. counts: all guesses of each verdict."""
+        self._newest, self._counts = lines, counts
         if self._results is None:
+            self._set_title()
             self._fill(lines[self._verdict])
 
     def action_verdict(self) -> None:
@@ -175,42 +176,48 @@ class GuessTable(Panel):
     # The rows.
 
     def _set_title(self, words: str = "") -> None:
-        verdict = f" · {self._verdict} only" if self._verdict is not Verdict.ALL else ""
-        self.set_title(f"Guesses{verdict}{f' · {words}' if words else ''}")
+        if not words and self._newest:
+            shown, count = len(self._newest[self._verdict]), self._counts[self._verdict]
+            right = (
+                "" if self._feed is None or self._feed.answers is None else f" · {self._counts[Verdict.RIGHT]:,} right"
+            )
+            words = f"{self._counts[Verdict.ALL]:,}{right}{f' · newest {shown:,}' if shown < count else ''}"
+        switch = " ".join(f"[{verdict}]" if verdict is self._verdict else verdict for verdict in Verdict)
+        self.set_title(" · ".join(filter(None, ["Guesses", words, switch])))
 
     def _fill(self, lines: Sequence[GuessLine]) -> None:
         if self._feed is None:
             return
         none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else "none yet"
         self.show_empty("" if lines or self._results is not None else none)
-        before, rows = "", list[Row]()
+        rows = list[Row]()
         # An attack without trials reports 0 for each guess.
         reported = {name for line in lines for name, number in line.numbers.items() if number}
         names = tuple(name for name, width in _NUMBERS.items() if name in reported or width == _WIDTHS[Kind.REAL])
         cache, self._rows = self._rows, {}
         for line in lines:
-            time = time_of_day(line.at)
-            time_cell = "" if time == before else time
-            key = f"{line.seq} {time_cell} {len(names)}"
-            self._rows[key] = cache.get(key) or Row(str(line.seq), partial(self._cells, line, time_cell, names))
+            key = f"{line.seq} {len(names)}"
+            self._rows[key] = cache.get(key) or Row(str(line.seq), partial(self._cells, line, names))
             rows.append(self._rows[key])
-            before = time
         self._lines = {str(line.seq): line for line in lines}
         self.table.show(_columns(names), rows)
 
-    def _cells(self, line: GuessLine, time: str, names: Sequence[str]) -> list[Cell]:
+    def _cells(self, line: GuessLine, names: Sequence[str]) -> list[Cell]:
         assert self._feed is not None
         prefixes, answers = self._feed.prefixes, self._feed.answers
         prefix = self._text.text(prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
         answer = None if answers is None else answers[line.example]
         differing = "" if not line.differing else f" {line.differing}"
+        if (line.differing or 0) > NEAR_MISS_TOKENS:
+            suffix = highlight([(self._text.text(line.suffix.tolist()), "dim")], self._query)
+        else:
+            suffix = suffix_spans(self._text, line.suffix, answer, query=self._query)
         return [
             [(f"{line.example}", "bold")],
-            [(time, "dim")],
             *(_number_text(line.numbers[name]) for name in names),
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
             highlight([(prefix, "dim")], self._query),
-            suffix_spans(self._text, line.suffix, answer, query=self._query),
+            suffix,
         ]
 
 
@@ -218,10 +225,9 @@ def _columns(names: Sequence[str]) -> list[Column]:
     """Return the columns of the table with those of these numbers."""
     return [
         Column("example", width=7, is_right=True),
-        Column("time", width=8),
         *(Column(name, width=max(_NUMBERS[name], len(name)), is_right=True) for name in names),
         Column("diff", width=4),
-        Column("prefix", width=16, min_width=8, is_right=True),
+        Column("prefix", width=_PREFIX_CHARACTERS, min_width=8, is_right=True),
         Column("suffix", fills=True, min_width=10),
     ]
 

@@ -65,8 +65,10 @@ class RunFigures(Horizontal):
         self.query_one("#difference-figure", Figure).show(*difference_to_baseline(snapshot, baseline))
         summary = snapshot.summary
         is_over = summary.status.is_over
-        time = (summary.elapsed_s, summary.status.words) if is_over else (summary.left_s, "left")
-        self.query_one("#time-figure", Figure).show(format_duration(time[0]), time[1])
+        time = summary.elapsed_s if is_over else summary.eta_s
+        name = f"took · {summary.status.words}" if is_over else "to the end"
+        value = NO_VALUE if time is None else format_duration(time)
+        self.query_one("#time-figure", Figure).show(value, name, mood="none" if time is None else "")
         cells = 8 if self.has_class("-small") else _BAR_CELLS
         self.query_one("#bars", Static).update(bars(snapshot, cells=cells), layout=False)
 
@@ -97,8 +99,10 @@ def difference_to_baseline(snapshot: RunSnapshot, baseline: float | None) -> tup
     if baseline is None or recall is None:
         return NO_VALUE, "no baseline yet" if baseline is None else f"baseline {format_score(baseline)}", "none"
     difference = recall - baseline
-    mood = "good" if difference > 0 else "bad" if difference < 0 else ""
-    return format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}", mood
+    value, name = format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}"
+    if not summary.status.is_over:  # the baseline has attacked other examples too
+        return value, f"so far, {name}", "none"
+    return value, name, "good" if difference > 0 else "bad" if difference < 0 else ""
 
 
 def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:

@@ -55,9 +55,17 @@ def difference(
 ) -> tuple[str, str, str]:
     figures = Figures(None, None, recall, None, None, guessed, guessed, np.zeros(2), np.zeros(1, np.int64))
     none = Series("", np.zeros(0), np.zeros(0))
-    summary = replace(RUNNING.summary, **{"attack": "greedy", **fields})
+    summary = replace(RUNNING.summary, **{"attack": "greedy", "status": Status.FINISHED, **fields})
     snapshot = RunSnapshot(
-        summary=summary, figures=figures, band=None, recall=none, pace=none, load=none, lines={}, suffixes_per_s=None
+        summary=summary,
+        figures=figures,
+        band=None,
+        recall=none,
+        pace=none,
+        load=none,
+        lines={},
+        counts={},
+        suffixes_per_s=None,
     )
     return difference_to_baseline(snapshot, baseline)
 
@@ -65,6 +73,7 @@ def difference(
 def test_a_difference_needs_a_baseline_and_a_guess() -> None:
     assert difference(0.5, 0.25) == ("+0.250", "to baseline 0.250", "good")
     assert difference(0.25, 0.5) == ("-0.250", "to baseline 0.500", "bad")
+    assert difference(0.25, 0.5, status=Status.RUNNING) == ("-0.250", "so far, to baseline 0.500", "none")
     assert difference(0.0, 0.5, guessed=0) == ("–", "baseline 0.500", "none")
     assert difference(0.5, None) == ("–", "no baseline yet", "none")
     assert difference(0.5, 0.25, is_partial=True) == ("–", "partial: not compared", "none")

@@ -27,6 +27,7 @@ def test_exactly_the_differing_tokens_are_underlined(ids: list[int], data: st.Da
         piece for piece, token, expected in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != expected
     ]
     assert [text for text, meaning in spans if "underline" in meaning] == differing
+    assert {meaning for _, meaning in spans} <= ({"dim", "bad underline"} if differing else {"good"})
 
 
 def test_nothing_is_marked_without_an_answer() -> None:
