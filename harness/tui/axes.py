@@ -64,8 +64,8 @@ class ErrorsAxis(Axis):
     def ticks(self, max_ticks: int) -> list[Tick]:
         """Return ticks at 0, 1, 10, 100 …; if there is no room for all, 0 and every n-th, with 100, the usual cap."""
         powers = [10.0**power for power in range(9) if 10**power <= self.high]
-        step = math.ceil((len(powers) + 1) / max(2, max_ticks))
-        return self._labelled([0.0, *powers[2 % step :: step]])
+        step = math.ceil(len(powers) / max(1, max_ticks - 1))
+        return self._labelled([0.0, *powers[min(2 % step, len(powers) - 1) :: step]])
 
     def _label(self, place: float) -> str:
         return f"{place:,.0f}"
