@@ -131,6 +131,10 @@ class OrderedKeysApp(ChangedCellsApp):
         """Show `message` as a notification: as text, without what a model or a file could steer a terminal with."""
         super().notify(sanitize(message), **options | {"markup": False})
 
+    def action_help_quit(self) -> None:
+        """Say how to quit, for those who press Ctrl+C."""
+        self.notify("ctrl+q quits. Runs and audits go on.")
+
     async def on_event(self, event: Event) -> None:
         if not isinstance(event, Key) or event.is_forwarded:
             await super().on_event(event)

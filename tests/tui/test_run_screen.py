@@ -109,6 +109,19 @@ async def test_freezing_affects_only_the_view(running: Recorded) -> None:
         assert "frozen" not in text_of(pilot, "#who")
 
 
+async def test_deleting_a_run_at_work_says_that_it_will_be_stopped(running: Recorded) -> None:
+    async with open_run(running.folder) as pilot:
+        await press(pilot, "x", then=ConfirmDialog)
+        assert f"{running.folder.id} is at work and will be stopped." in screen_text(pilot.app)
+        await press(pilot, "n", then=RunScreen)
+    assert running.folder.path.exists()
+
+
+async def test_ctrl_c_says_how_to_quit_without_markup(running: Recorded) -> None:
+    async with open_run(running.folder) as pilot:
+        await press(pilot, "ctrl+c", then=lambda: "ctrl+q quits. Runs and audits go on." in notifications(pilot))
+
+
 async def test_the_log_opens_with_l_and_by_itself_after_a_crash(running: Recorded) -> None:
     running.folder.log.write_text("loading\n[/ went wrong\n")
     async with open_run(running.folder) as pilot:

@@ -117,6 +117,8 @@ class RunActions(Widget):
         listed = ids if len(ids) <= _MAX_LISTED else [*ids[:_MAX_LISTED], f"and {len(ids) - _MAX_LISTED} more"]
         noun = f"Delete {ids[0]}" if len(ids) == 1 else f"Delete {pluralize(len(ids), 'marked run')}"
         names = [] if len(ids) == 1 else ["", *(f"  {name}" for name in listed), ""]
+        if alive := [folder.id for folder in self.runs_to_delete() if folder.is_alive]:
+            names.append(f"{shorten(', '.join(alive))} is at work and will be stopped.")
         return "\n".join([f"{noun}, with all results?", *names, "u restores what was deleted, for a day."])
 
     def after_deletion(self, ids: list[str]) -> None:
