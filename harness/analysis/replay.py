@@ -14,11 +14,10 @@ from harness.core.examples import load_answers
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
-from harness.core.live_score import LiveScore
 from harness.core.scoring import DRAWN_POINTS, Score, correct_rows, log_spaced, recall_at_errors, solved_curve
 from harness.core.text import format_score, pluralize
 from harness.core.times import format_seconds
-from harness.runs.attack_record import Submission, submission_from, submission_of
+from harness.runs.attack_record import Submission, empty_score, submission_from, submission_of
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import Point as RecordedPoint
@@ -79,14 +78,7 @@ def recall_after_guesses(
     `counts` is ascending and includes void guesses; `answers` has shape [examples, suffix length]. Only the rows of the
     current submission are kept: a guess that was dropped does not return if the score of a better one falls later.
     """
-    rules, repeated = spec.round, reader.repeated_batches()
-    live_score = LiveScore(
-        answers,
-        examples=spec.examples,
-        error_cap=spec.error_cap,
-        row_cap=rules.row_cap,
-        per_example=spec.attack.guesses_per_example,
-    )
+    live_score, repeated = empty_score(spec, answers), reader.repeated_batches()
     recalls: list[float] = []
     after = 0
     for count in counts:

@@ -9,13 +9,13 @@ import pandas as pd
 from harness.analysis.decoded_text import TokenText, tokenizer_of_run
 from harness.analysis.submissions import submission_of_run
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.examples import load_answers, load_prefixes
+from harness.core.examples import load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
-from harness.runs.attack_record import submission_now
+from harness.runs.attack_record import attacked_answers, submission_now
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader
@@ -61,7 +61,7 @@ def example_table(folder: RunFolder) -> pd.DataFrame:
     """Return the attacked examples of a run with their prefixes, and with their answers where they are known."""
     spec = folder.attack_spec()
     with as_harness_error(folder.path):
-        prefixes, answers = load_prefixes(spec.round)[: spec.examples], _known_answers(spec)
+        prefixes, answers = load_prefixes(spec.round)[: spec.examples], attacked_answers(spec)
         is_solved: Any = pd.NA
         if answers is not None:
             submitted = submission_of_run(folder)
@@ -92,7 +92,7 @@ def history_table(folder: RunFolder) -> pd.DataFrame:
 
 def _suffix_columns(folder: RunFolder, spec: AttackSpec, guesses: Guesses) -> dict[str, Any]:
     """Return the columns `suffix`, `text` and `correct`: token ids, text or None, True, False or missing."""
-    answers = _known_answers(spec)
+    answers = attacked_answers(spec)
     is_correct: Any = [pd.NA] * len(guesses)
     if answers is not None:
         is_correct = correct_rows(guesses.ids, guesses.suffixes, answers)
@@ -101,11 +101,6 @@ def _suffix_columns(folder: RunFolder, spec: AttackSpec, guesses: Guesses) -> di
         "suffix": guesses.suffixes.tolist(),
         "text": _texts(folder, spec, guesses.suffixes),
     }
-
-
-def _known_answers(spec: AttackSpec) -> Tokens | None:
-    answers = load_answers(spec.round)
-    return None if answers is None else answers[: spec.examples]
 
 
 def _texts(folder: RunFolder, spec: AttackSpec, tokens: Tokens) -> list[str] | None:

@@ -10,6 +10,7 @@ from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_answers, load_clusters
 from harness.core.files import write_atomically
 from harness.core.guesses import Guesses
+from harness.core.live_score import LiveScore
 from harness.core.scoring import correct_rows, exact_at_1, score_rows
 from harness.core.submission import current_rows, submission_order, write_submission
 from harness.runs.folder import RunFolder
@@ -55,6 +56,23 @@ def submission_from(spec: AttackSpec, guesses: Guesses, *, is_final: bool = Fals
     return Submission(first, len(ordered) - len(first))
 
 
+def attacked_answers(spec: AttackSpec) -> Tokens | None:
+    """Return the right suffixes of the attacked examples, [examples, suffix length], or None in a blind round."""
+    answers = load_answers(spec.round)
+    return None if answers is None else answers[: spec.examples]
+
+
+def empty_score(spec: AttackSpec, answers: Tokens | None) -> LiveScore:
+    """Return the score of a run that has no guesses yet. `answers` has shape [examples, suffix length]."""
+    return LiveScore(
+        answers,
+        examples=spec.examples,
+        error_cap=spec.error_cap,
+        row_cap=spec.round.row_cap,
+        per_example=spec.attack.guesses_per_example,
+    )
+
+
 def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
     """Return the content of scorecard.json: counts, and the score if answers are known."""
     counts: dict[str, Any] = {
@@ -63,11 +81,10 @@ def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
         "rows_left_out": submission.left_out,
         "examples_guessed": int(np.unique(submission.ids).size),
     }
-    answers = load_answers(spec.round)
+    answers = attacked_answers(spec)
     if answers is None:
         return counts | {"is_blind": True}
     clusters = load_clusters(spec.round)
-    answers = answers[: spec.examples]
     score = score_rows(
         correct_rows(submission.ids, submission.suffixes, answers),
         submission.ids,

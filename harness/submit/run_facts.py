@@ -12,13 +12,13 @@ from harness.analysis.parts import AttackedParts, attacked_parts
 from harness.analysis.replay import evenly_spaced
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_prefixes
+from harness.core.examples import load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.inputs import as_harness_error
 from harness.core.parameters import Parameter
 from harness.core.scoring import Score, exact_at_1
 from harness.plugins.schema import fetch_schema
-from harness.runs.attack_record import Submission, any_guess_correct, submission_of
+from harness.runs.attack_record import Submission, any_guess_correct, attacked_answers, submission_of
 from harness.runs.facts import Fact, RunRecord, read_record, submission_facts
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
@@ -86,8 +86,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     # Read before the guesses, so that the record of a run that is over includes its last guess.
     record = vars(read_record(folder))
     with as_harness_error(f"round {spec.round.name}"):
-        answers, parts = load_answers(spec.round), attacked_parts(spec)
-    answers = None if answers is None else answers[: spec.examples]
+        answers, parts = attacked_answers(spec), attacked_parts(spec)
     result = None if answers is None else compared_run(folder, spec, parts, answers)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()

@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 
 from harness.core.arrays import is_storable_dtype, token_dtype
-from harness.core.examples import load_answers, load_prefixes, load_training
+from harness.core.examples import load_prefixes, load_training
 from harness.core.frames import Frame
 from harness.core.guesses import GUESSES, Guesses, find_fault
 from harness.core.live_score import LiveScore
 from harness.core.requests import AttackRequest, ModelRequest, write_inputs, write_state
 from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
-from harness.runs.attack_record import write_results
+from harness.runs.attack_record import attacked_answers, empty_score, write_results
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader
@@ -45,14 +45,7 @@ class AttackJob(Job[AttackSpec]):
     def __init__(self, folder: RunFolder, spec: AttackSpec) -> None:
         super().__init__(folder, spec)
         self.hidden_paths = tuple(spec.round.files)
-        answers = load_answers(spec.round)
-        self._live = LiveScore(
-            None if answers is None else answers[: spec.examples],
-            examples=spec.examples,
-            error_cap=spec.error_cap,
-            row_cap=spec.round.row_cap,
-            per_example=spec.attack.guesses_per_example,
-        )
+        self._live = empty_score(spec, attacked_answers(spec))
         with GuessReader.of_run(folder, spec) as reader:
             committed = reader.guesses()
             final = reader.final_order()

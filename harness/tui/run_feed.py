@@ -10,11 +10,11 @@ import numpy as np
 from harness.analysis.parts import CurveBand, Part, attacked_parts, curve_band
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_prefixes
+from harness.core.examples import load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.inputs import as_harness_error
-from harness.core.live_score import Figures, LiveScore
-from harness.runs.attack_record import submission_of
+from harness.core.live_score import Figures
+from harness.runs.attack_record import attacked_answers, empty_score, submission_of
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.runs.reader import Point
@@ -46,18 +46,11 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._polls = 0
         with as_harness_error(folder.path):
             self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
-            answers = load_answers(self.spec.round)
-            self.answers: Tokens | None = None if answers is None else answers[: self.spec.examples]
+            self.answers: Tokens | None = attacked_answers(self.spec)
             self._reset()
 
     def _reset(self) -> None:
-        self._score = LiveScore(
-            self.answers,
-            examples=self.spec.examples,
-            error_cap=self.spec.error_cap,
-            row_cap=self.spec.round.row_cap,
-            per_example=self.spec.attack.guesses_per_example,
-        )
+        self._score = empty_score(self.spec, self.answers)
         self._seq = 0
         self._final_order_at: int | None = None
         self._points: list[Point] = []
