@@ -14,7 +14,7 @@ from tokenizers import Encoding
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from harness.audits.entities.names import PERSONS
-from harness.core.arrays import Bools, Floats, Ints
+from harness.core.arrays import Bools, Floats, Ints, padded
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.core.tokenizers import Tokenizer
@@ -264,12 +264,8 @@ class TokenClassifier:
 
     def _padded(self, encodings: Sequence[Encoding]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return token ids and mask of several texts, both [texts, longest]."""
-        longest = max(len(encoding.ids) for encoding in encodings)
-        tokens = np.full((len(encodings), longest), self._padding)
-        mask = np.zeros((len(encodings), longest), np.int64)
-        for row, encoding in enumerate(encodings):
-            tokens[row, : len(encoding.ids)] = encoding.ids
-            mask[row, : len(encoding.ids)] = 1
+        tokens = padded([encoding.ids for encoding in encodings], self._padding)
+        mask = padded([[1] * len(encoding.ids) for encoding in encodings])
         if int(tokens.max()) >= self._known:
             raise HarnessError(
                 f"the tokenizer returned token {int(tokens.max())} and the model has {self._known} embeddings. "

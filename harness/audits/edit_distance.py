@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.core.arrays import Ints
+from harness.core.arrays import Ints, padded
 
 
 def edit_distance(first: Ints, second: Ints) -> int:
@@ -127,7 +127,7 @@ Distances = Bands | Substitutions
 def distances_within(sequences: Sequence[Ints], originals: Sequence[Ints], limit: int) -> Ints:
     """Return the distance of each sequence to its original, [sequences]; `limit` + 1 for all larger ones."""
     lengths, original_lengths = (np.array(list(map(len, part)), np.int64) for part in (sequences, originals))
-    tokens, original_tokens = _padded(sequences, -1), _padded(originals, -2)
+    tokens, original_tokens = padded(sequences, -1), padded(originals, -2)
     column = original_lengths - lengths + limit
     is_possible = (column >= 0) & (column <= 2 * limit)
     distances = np.full(len(lengths), limit + 1)
@@ -138,10 +138,3 @@ def distances_within(sequences: Sequence[Ints], originals: Sequence[Ints], limit
         ended = np.flatnonzero(is_possible & (lengths == length))
         distances[ended] = bands.costs[ended, column[ended]]
     return distances
-
-
-def _padded(sequences: Sequence[Ints], value: int) -> Ints:
-    padded = np.full((len(sequences), max(map(len, sequences), default=0)), value, np.int64)
-    for row, sequence in zip(padded, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return padded

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.arrays import Bools, Floats, Ints, Tokens, padded
 from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
@@ -257,10 +257,11 @@ def _stable_order(keys: Tensor) -> Tensor:
 
 def text_statistics(target: Target, texts: Sequence[Ints], before: Ints) -> list[Floats]:
     """Return the statistics of each text without its first token, [3, tokens - 1], after the tokens `before`."""
-    rows, lengths = padded(list(texts))
+    # A model that reads from left to right is not influenced by what follows a text.
+    rows = padded(texts)
     prefixes = np.concatenate([np.tile(before, (len(rows), 1)), rows[:, :1]], axis=1).astype(np.int64)
     statistics = token_statistics(target, prefixes, rows[:, 1:])
-    return [statistics[:, row, : length - 1] for row, length in enumerate(lengths.tolist())]
+    return [statistics[:, row, : len(text) - 1] for row, text in enumerate(texts)]
 
 
 def token_statistics(target: Target, prefixes: Tokens, texts: Tokens) -> Floats:
@@ -284,18 +285,6 @@ def token_statistics(target: Target, prefixes: Tokens, texts: Tokens) -> Floats:
     if np.isnan(statistics).any():
         raise non_finite_error("the target returned NaN", target.dtype)
     return statistics
-
-
-def padded(texts: list[Ints]) -> tuple[Ints, Ints]:
-    """Return the texts as rows of equal length [n, longest], filled with token 0, and their lengths [n].
-
-    A model that reads from left to right is not influenced by what follows.
-    """
-    lengths = np.array([len(text) for text in texts], np.int64)
-    rows = np.zeros((len(texts), int(lengths.max(initial=0))), np.int64)
-    for row, text in zip(rows, texts, strict=True):
-        row[: len(text)] = text
-    return rows, lengths
 
 
 def _statistics(logits: Logits, targets: Tensor) -> Tensor:

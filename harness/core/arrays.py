@@ -1,6 +1,7 @@
 """Array types, and functions that read token arrays from untrusted files."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -88,6 +89,14 @@ def tokens_sha256(tokens: Tokens, vocabulary: int) -> str:
     """Return the SHA-256 of token ids of any shape, as little-endian integers of the vocabulary's width."""
     narrow = np.ascontiguousarray(tokens, token_dtype(vocabulary).newbyteorder("<"))
     return hashlib.sha256(narrow.tobytes()).hexdigest()
+
+
+def padded(sequences: Sequence[Sequence[int] | Ints], value: int = 0) -> Ints:
+    """Return the sequences as rows of equal length, [sequences, longest], whose ends are filled with `value`."""
+    rows = np.full((len(sequences), max(map(len, sequences), default=0)), value, np.int64)
+    for row, sequence in zip(rows, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return rows
 
 
 def place_among_equals(values: Ints) -> Ints:
