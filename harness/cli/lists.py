@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.filesize import decimal
@@ -22,7 +22,7 @@ from harness.runs import trash
 from harness.runs.columns import COLUMNS
 from harness.runs.folder import ModelType, RecordFiles, RunFolder
 from harness.runs.queue import queued_runs
-from harness.runs.specs import AttackSpec, RunSpec
+from harness.runs.specs import AttackSpec, AuditSpec, RunSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.sweeps.record import SWEEPS, progress_of
@@ -59,17 +59,10 @@ def list_runs(
     _list_jobs(AttackSpec, status, tag, limit, conditions, json=json)
 
 
-def _add_list_of(spec_type: type[RunSpec]) -> None:
-    """Add the command that lists the runs of one kind."""
-
-    @app.command(f"{spec_type.noun}s", help=f"List {spec_type.noun}s, newest first.")
-    def list_jobs(status: Statuses = None, tag: Tags = None, limit: Newest = None, json: Json = False) -> None:
-        _list_jobs(spec_type, status, tag, limit, {}, json=json)
-
-
-for _spec_type in get_args(RunSpec):
-    if _spec_type is not AttackSpec:
-        _add_list_of(_spec_type)
+@app.command("audits")
+def list_audits(status: Statuses = None, tag: Tags = None, limit: Newest = None, json: Json = False) -> None:
+    """List audits, newest first."""
+    _list_jobs(AuditSpec, status, tag, limit, {}, json=json)
 
 
 def _list_jobs(
