@@ -128,7 +128,7 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
     else:
         submission = submission_now(folder)
         rows = len(submission.ids)
-        write_submission(content, submission.ids, submission.suffixes)
+        content.write(submission_bytes(submission.ids, submission.suffixes))
     if is_stdout:
         sys.stdout.buffer.write(content.getbuffer())
     else:
@@ -145,7 +145,7 @@ def _write_as_submission(file: IO[bytes], folder: RunFolder) -> int:
     order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=0, row_cap=spec.round.row_cap)
     if left_out := len(guesses) - len(order):
         say(f"left out {left_out:,} guesses beyond the round's row cap of {spec.round.row_cap:,}")
-    write_submission(file, guesses.ids[order], guesses.suffixes[order])
+    file.write(submission_bytes(guesses.ids[order], guesses.suffixes[order]))
     return len(order)
 
 

@@ -2,7 +2,6 @@
 
 import io
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,25 +49,20 @@ def submission_order(
     return rows if row_cap is None else rows[:row_cap]
 
 
-def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens) -> None:
-    """Write the official CSV: `Example ID,Suffix Guess`, then rows such as `616,"[1,2,3]"`, each ended by LF.
-
-    `ids` [rows] and `suffixes` [rows, suffix length >= 1] are not negative and in submission order. A path is replaced
-    atomically, and an open binary file is appended to.
-    """
-    if isinstance(destination, Path):
-        with files.atomic_file(destination) as file:
-            write_submission(file, ids, suffixes)
-        return
-    destination.write(HEADER)
-    for example, suffix in zip(ids.tolist(), suffixes, strict=True):
-        destination.write(f'{example},"[{",".join(map(str, suffix.tolist()))}]"\n'.encode())
+def write_submission(path: Path, ids: Ints, suffixes: Tokens) -> None:
+    """Write the official CSV, as `submission_bytes` returns it. An existing file is replaced atomically."""
+    files.write_atomically(path, submission_bytes(ids, suffixes))
 
 
 def submission_bytes(ids: Ints, suffixes: Tokens) -> bytes:
-    """Return the official CSV as `write_submission` writes it."""
+    """Return the official CSV: `Example ID,Suffix Guess`, then rows such as `616,"[1,2,3]"`, each ended by LF.
+
+    `ids` [rows] and `suffixes` [rows, suffix length >= 1] are not negative and in submission order.
+    """
     content = io.BytesIO()
-    write_submission(content, ids, suffixes)
+    content.write(HEADER)
+    for example, suffix in zip(ids.tolist(), suffixes, strict=True):
+        content.write(f'{example},"[{",".join(map(str, suffix.tolist()))}]"\n'.encode())
     return content.getvalue()
 
 

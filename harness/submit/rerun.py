@@ -14,10 +14,10 @@ from harness.core import paths
 from harness.core.arrays import Floats, tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.faults import first_fault
-from harness.core.files import atomic_file, file_sha256, write_atomically
+from harness.core.files import atomic_file, file_sha256, write_atomically, write_export
 from harness.core.inputs import check_plain_files, read_bounded_text, read_bounded_toml
 from harness.core.rounds import Round, load_round
-from harness.core.submission import write_submission
+from harness.core.submission import submission_bytes
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.attack_record import submission_now
@@ -86,8 +86,7 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     is minus the row's place.
     """
     submission = submission_now(folder)
-    with atomic_file(out, is_private=False) as file:
-        write_submission(file, submission.ids, submission.suffixes)
+    write_export(out, submission_bytes(submission.ids, submission.suffixes))
     path = out.parent / SCORES
     with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")

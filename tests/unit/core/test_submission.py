@@ -1,6 +1,5 @@
 """The order of a submission and its CSV format."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core import submission
-from harness.core.submission import current_rows, submission_order, write_submission
+from harness.core.submission import current_rows, submission_bytes, submission_order, write_submission
 
 SCORES = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf])
 GUESSES = st.lists(
@@ -71,14 +70,12 @@ def test_suffixes_are_ordered_token_by_token():
 )
 def test_numbers_of_any_size_are_written_as_plain_decimals(rows):
     length = len(rows[0][1]) if rows else 1
-    file = io.BytesIO()
-    write_submission(
-        file,
+    content = submission_bytes(
         np.array([example for example, _ in rows], np.int64),
         np.array([tokens for _, tokens in rows], np.uint32).reshape(len(rows), length),
     )
     lines = [f'{example},"[{",".join(map(str, tokens))}]"\n' for example, tokens in rows]
-    assert file.getvalue().decode() == "Example ID,Suffix Guess\n" + "".join(lines)
+    assert content.decode() == "Example ID,Suffix Guess\n" + "".join(lines)
 
 
 def test_an_existing_file_is_replaced_without_a_temporary_file_left(tmp_path: Path):

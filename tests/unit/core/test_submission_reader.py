@@ -228,8 +228,7 @@ def test_written_rows_are_read_back(tmp_path: Path, rows):
     ids = np.array([example for example, _ in rows])
     suffixes = np.array([tokens for _, tokens in rows], np.uint16)
     path = tmp_path / "written.csv"
-    with path.open("wb") as file:
-        write_submission(file, ids, suffixes)
+    write_submission(path, ids, suffixes)
     found = read_submission(path, SubmissionRules(1000, suffixes.shape[1], 50257))
     assert found.ids.tolist() == ids.tolist()
     assert found.suffixes.tolist() == suffixes.tolist()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
-from harness.core.submission import write_submission
+from harness.core.submission import submission_bytes, write_submission
 from harness.core.times import parse_moment
 from harness.submit.archive import archive_bytes
 from harness.submit.judging import JudgingData
@@ -86,11 +86,12 @@ def _bundle(
     code: Mapping[str, bytes] | None = None,
     batch_sizes: Mapping[str, int] | None = None,
 ) -> Path:
-    content = io.BytesIO()
     suffixes = ANSWERS.copy()
     suffixes[solved:] = 0
-    write_submission(content, np.arange(20), suffixes)
-    files = {"submission.csv": content.getvalue(), "team.toml": f'[[members]]\nname = "{name}"\n'.encode()}
+    files = {
+        "submission.csv": submission_bytes(np.arange(20), suffixes),
+        "team.toml": f'[[members]]\nname = "{name}"\n'.encode(),
+    }
     files |= _code() if code is None else code
     manifest = Manifest(
         kind="submission",
