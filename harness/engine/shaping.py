@@ -143,14 +143,9 @@ def _nucleus(scores: Tensor, temperature: float, top_p: float) -> Support:
 
 def keep_top_p(support: Support, top_p: float) -> Support:
     """Return the smallest leading part of each row that holds at least `top_p`, renormalised."""
-    probabilities = support.logprobs.exp()
-    is_kept = probabilities.cumsum(1) - probabilities < top_p
-    # Rounding of the difference above must not exclude the first token.
-    is_kept[:, 0] = True
-    width = int(is_kept.sum(1).max())
-    logprobs = support.logprobs.masked_fill(~is_kept, -math.inf)[:, :width]
+    logprobs = _leading_part(support.logprobs, top_p)
     assert support.ids is not None
-    return Support(support.ids[:, :width], torch.log_softmax(logprobs, dim=1))
+    return Support(support.ids[:, : logprobs.shape[1]], torch.log_softmax(logprobs, dim=1))
 
 
 def keep_typical_p(support: Support, typical_p: float, entropy: Tensor | None = None) -> Support:
@@ -163,15 +158,20 @@ def keep_typical_p(support: Support, typical_p: float, entropy: Tensor | None = 
     if entropy is None:
         entropy = torch.special.entr(logprobs.exp()).sum(1, keepdim=True)
     order = (-logprobs - entropy).abs().sort(dim=1, stable=True).indices  # [rows, k]
-    logprobs = logprobs.gather(1, order)
-    probabilities = logprobs.exp()
-    is_kept = probabilities.cumsum(1) - probabilities < typical_p
-    is_kept[:, 0] = True
-    width = int(is_kept.sum(1).max())
-    logprobs = logprobs.masked_fill(~is_kept, -math.inf)[:, :width]
-    ids = (order if support.ids is None else support.ids.gather(1, order))[:, :width]
+    logprobs = _leading_part(logprobs.gather(1, order), typical_p)
+    ids = (order if support.ids is None else support.ids.gather(1, order))[:, : logprobs.shape[1]]
     logprobs, ids = sort_by_score(logprobs, ids)
     return Support(ids, torch.log_softmax(logprobs, dim=1))
+
+
+def _leading_part(logprobs: Tensor, share: float) -> Tensor:
+    """Return the smallest leading part of each row that holds at least `share`, [rows, longest], ended by -inf."""
+    probabilities = logprobs.exp()
+    is_kept = probabilities.cumsum(1) - probabilities < share
+    # Rounding of the difference above must not exclude the first token.
+    is_kept[:, 0] = True
+    width = int(is_kept.sum(1).max())
+    return logprobs.masked_fill(~is_kept, -math.inf)[:, :width]
 
 
 def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
