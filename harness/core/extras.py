@@ -54,6 +54,14 @@ def missing_extra(module: str, extra: str, needed_by: str, *, instead: str = "")
     return MissingExtraError(f"{module} is not installed: {needed_by} needs it. {install_sentence(extra)}{alternative}")
 
 
+def installed_version(distribution: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def clash_sentence() -> str | None:
     """Return a sentence about another distribution with files in a package `harness`, None if there is none."""
     owners = sorted(set(importlib.metadata.packages_distributions().get("harness", ())) - {DISTRIBUTION})

@@ -2,12 +2,12 @@
 
 import functools
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from harness.core.extras import installed_version
 from harness.core.hardware import query_gpus, usable_cores
 from harness.core.version import __version__
 
@@ -17,13 +17,8 @@ _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors",
 
 def versions() -> dict[str, str]:
     """Return the versions of the harness, Python and the libraries that affect a result, `ABSENT` for none."""
-    installed = {"harness": __version__, "python": platform.python_version()}
-    for name in _DISTRIBUTIONS:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            installed[name] = ABSENT
-    return installed
+    libraries = {name: installed_version(name) or ABSENT for name in _DISTRIBUTIONS}
+    return {"harness": __version__, "python": platform.python_version(), **libraries}
 
 
 def hardware() -> dict[str, Any]:

@@ -22,20 +22,14 @@ from urllib.parse import unquote, urlparse
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
+from harness.core.extras import installed_version
 from harness.core.files import read_start
 from harness.core.text import list_first, shorten
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
 from harness.submit.execution import RunSettings, run_step
-from harness.submit.lock_file import (
-    Pin,
-    comes_with_torch,
-    installed_version,
-    read_pins,
-    torch_build,
-    torch_install_arguments,
-)
+from harness.submit.lock_file import Pin, comes_with_torch, read_pins, torch_build, torch_install_arguments
 
 _INSTALL_SECONDS = 3600.0
 _INDEX_SETTINGS = ("find-links", "index-url", "extra-index-url")

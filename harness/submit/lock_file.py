@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from harness.core.errors import HarnessError
+from harness.core.extras import installed_version
 from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
@@ -47,14 +48,6 @@ class Pin(NamedTuple):
     def requirement(self) -> str:
         """The pin as a line for an installer, without the marker."""
         return " ".join([f"{self.name}=={self.version}", *self.hashes])
-
-
-def installed_version(name: str) -> str | None:
-    """Return the version of an installed distribution, or None."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def comes_with_torch(name: str) -> bool:
