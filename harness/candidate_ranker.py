@@ -139,8 +139,7 @@ def searched_candidates(row: Ints, suffixes: Tokens, token_logprobs: Floats) -> 
 
 def log_loss(logprob: Floats, length: int) -> Floats:
     """Return the logarithm of the mean loss per token of suffixes of `length` tokens; `logprob` [rows] is in nats."""
-    result: Floats = np.log(1e-4 + np.maximum(-logprob, 0) / length)
-    return result
+    return np.log(1e-4 + np.maximum(-logprob, 0) / length)
 
 
 def concatenate(parts: list[Candidates]) -> Candidates:
@@ -200,8 +199,7 @@ def candidate_features(
 
 def lead(row: Ints, value: Floats) -> Floats:
     """Return how much each value [rows] exceeds the highest of its rivals, [rows]; 0 without a rival."""
-    difference: Floats = value - value[best_rivals(row, value)]
-    return difference
+    return value - value[best_rivals(row, value)]
 
 
 def best_rivals(row: Ints, value: Floats) -> Ints:

@@ -163,8 +163,7 @@ def relative_loss(token_logprobs: Floats, reference_logprobs: Floats) -> Floats:
     first, which is the same order: a log-perplexity is a mean loss. They measure whole texts, this is the suffix.
     """
     reference_loss = np.maximum(-mean_loss(reference_logprobs), _MIN_LOSS)
-    ratio: Floats = mean_loss(token_logprobs) / reference_loss
-    return ratio
+    return mean_loss(token_logprobs) / reference_loss
 
 
 def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
@@ -175,16 +174,14 @@ def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
     complex.
     """
     lengths = np.array([len(zlib.compress(text.encode())) for text in texts], np.float64)
-    ratio: Floats = mean_loss(token_logprobs) / lengths
-    return ratio
+    return mean_loss(token_logprobs) / lengths
 
 
 def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
     """Return the text of each row of tokens [rows, length]. Raises HarnessError if there is no tokenizer.json."""
     if tokenizer_file is None:
         raise HarnessError(f"the target has no tokenizer.json, which the ranker zlib_ratio needs. {WRITE_TOKENIZER}")
-    texts: list[str] = _tokenizer(tokenizer_file).decode_batch(tokens.tolist(), skip_special_tokens=False)
-    return texts
+    return _tokenizer(tokenizer_file).decode_batch(tokens.tolist(), skip_special_tokens=False)
 
 
 @functools.lru_cache(maxsize=1)

@@ -187,8 +187,7 @@ def prefix_groups(predictor: Predictor, prefixes: Tokens, max_prefixes: int, *, 
 def beginning_borders(predictor: Predictor, prefixes: Tokens) -> list[int]:
     """Return the prefixes that do not begin as the one before: one of both, and only one, has the bos token."""
     has_bos = predictor.has_bos(prefixes)
-    borders: list[int] = (np.flatnonzero((has_bos[1:] != has_bos[:-1]).any(axis=1)) + 1).tolist()
-    return borders
+    return (np.flatnonzero((has_bos[1:] != has_bos[:-1]).any(axis=1)) + 1).tolist()
 
 
 def assign_rows(parents: Ints) -> Ints:

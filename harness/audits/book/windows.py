@@ -117,5 +117,4 @@ def _expected_reach(text: str, tokenizer: Tokenizer, tokens: int) -> int:
 
 
 def _encode(tokenizer: Tokenizer, texts: list[str]) -> "list[Encoding]":
-    encodings: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return encodings
+    return tokenizer.encode_batch(texts, add_special_tokens=False)

@@ -215,8 +215,7 @@ def cut_at(
         return None
     if end is not None and encoding.offsets[place + after - 1][1] != end:
         return None
-    tokens: list[int] = encoding.ids[place - before : place + after]
-    return tokens
+    return encoding.ids[place - before : place + after]
 
 
 def token_at(encoding: "Encoding", text: str, start: int) -> int | None:

@@ -217,8 +217,7 @@ class LocalCompleter(Completer):
 
     def form(self, text: str) -> str:
         """Return `text` as the target's tokenizer normalizes it."""
-        normalized: str = self._tokenizer.normalize(text)
-        return normalized
+        return self._tokenizer.normalize(text)
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs. Up to rounding, a completion does not depend on the others."""
@@ -274,8 +273,7 @@ class LocalCompleter(Completer):
     def _decode(self, ids: list[int]) -> str:
         """Return the text up to the first end-of-text token."""
         end = next((place for place, token in enumerate(ids) if token in self._target.end_tokens), len(ids))
-        text: str = self._tokenizer.decode(ids[:end], skip_special_tokens=True)
-        return text
+        return self._tokenizer.decode(ids[:end], skip_special_tokens=True)
 
 
 def _encode(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:

@@ -179,8 +179,7 @@ def _decode(rows: Tokens, tokenizer_file: Path) -> list[str]:
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if rows.size and int(rows.max()) >= size:
         raise HarnessError(f"the round contains token {int(rows.max()):,}, and {tokenizer_file} has {size:,} tokens.")
-    texts: list[str] = tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)
-    return texts
+    return tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)
 
 
 def select_targets(
