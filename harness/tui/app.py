@@ -22,7 +22,6 @@ from textual.screen import ModalScreen
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_export
-from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.terminal import end_process, handled_end
@@ -283,7 +282,7 @@ class HarnessApp(OrderedKeysApp):
         self.bell()
         recall = run.known_recall
         score = "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
-        hint = "" if getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id) else "ctrl+o opens it."
+        hint = "" if getattr(self.screen, "folder", None) == RunFolder.of(run.id) else "ctrl+o opens it."
         self.notify(
             f"{score}{hint}",
             title=sanitize(f"{run.id} {run.status.words}"),
@@ -312,4 +311,4 @@ class HarnessApp(OrderedKeysApp):
         if self._ended is None:
             self.notify("No run has ended since the application was opened.")
         else:
-            self.push_screen(screen_for(RunFolder(runs_home() / self._ended.id)))
+            self.push_screen(screen_for(RunFolder.of(self._ended.id)))

@@ -23,7 +23,6 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import read_start, write_atomically
-from harness.core.paths import runs_home
 from harness.core.text import NO_VALUE, format_score, pluralize, sanitize
 from harness.core.times import day_and_time
 from harness.plugins.discovery import BUILT_IN, AttackFile
@@ -63,7 +62,7 @@ def versions_used(attack: AttackFile, overview: Overview) -> str:
     for run in overview.runs:
         if run.attack == attack.name and run.has_score:
             with contextlib.suppress(HarnessError):
-                digest = RunFolder(runs_home() / run.id).attack_spec().attack.sha256
+                digest = RunFolder.of(run.id).attack_spec().attack.sha256
                 versions.setdefault(digest, []).append(run)
     lines = []
     for digest, runs in versions.items():

@@ -16,7 +16,6 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.paths import runs_home
 from harness.core.text import pluralize
 from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
@@ -99,14 +98,14 @@ class RunListPage(Page, RunActions):
 
     def run_under_action(self) -> RunFolder | None:
         key = self.table.key_under_cursor
-        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
+        return None if key is None or key.startswith(HEADING) else RunFolder.of(key)
 
     def status_under_action(self) -> Status | None:
         return None if self.run_under_cursor is None else self.run_under_cursor.status
 
     def open_run(self, id_: str) -> None:
         """Open the screen of a run."""
-        self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+        self.app.push_screen(screen_for(RunFolder.of(id_)))
 
     @on(ListTable.Highlighted)
     def preview(self) -> None:
@@ -133,7 +132,7 @@ class RunListPage(Page, RunActions):
         if worker.cancelled_event.wait(_PREVIEW_SECONDS):
             return
         try:
-            content = self.read_preview(RunFolder(runs_home() / summary.id), summary)
+            content = self.read_preview(RunFolder.of(summary.id), summary)
         except HarnessError as error:
             content = str(error)
             self.call_later(self.set_timer, _RETRY_SECONDS, partial(self._retry, summary))
@@ -334,7 +333,7 @@ class RunsPage(RunListPage):
     def runs_to_delete(self) -> list[RunFolder]:
         """Return the run under the cursor, and if it is marked all marked runs."""
         marked = self._state.marked if self.table.key_under_cursor in self._state.marked else ()
-        return [RunFolder(runs_home() / id_) for id_ in sorted(marked)] or super().runs_to_delete()
+        return [RunFolder.of(id_) for id_ in sorted(marked)] or super().runs_to_delete()
 
     def deletion_question(self, ids: list[str]) -> str:
         """Return the question; it says which marked runs stay."""
@@ -365,7 +364,7 @@ class RunsPage(RunListPage):
 
         self._state = replace(self._state, marked=frozenset())
         self._update()
-        self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
+        self.app.push_screen(CompareScreen([RunFolder.of(id_) for id_ in ids]))
 
     def action_new_run(self) -> None:
         self.post_message(self.NewRunAsked())

@@ -198,9 +198,7 @@ class CompareScreen(PanelScreen):
 
     def action_plot(self, step: int) -> None:
         self._plot = (self._plot + step) % (2 + 2 * len(self._folders))
-        group = self.query_one(PanelGroup)
-        if not group.has_class("-all"):
-            group.go_to("curves")
+        self.show_panel("curves")
         if self._compared is not None:
             self._draw(self._compared)
 

@@ -14,7 +14,6 @@ from textual.style import Style
 from textual.widgets import Static
 
 from harness.core.errors import HarnessError
-from harness.core.paths import runs_home
 from harness.core.settings import default_round
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
@@ -119,7 +118,7 @@ class MainScreen(Screen[None]):
         self.notify("Choose an attack and press Enter.")
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
-        self._open_form(event.attack, self._attacks_folder)
+        self._open_form(event.attack, None if self._overview is None else self._overview.attacks_folder)
 
     def _open_form(self, attack: AttackFile, folder: Path | None, *, like: RunFolder | None = None) -> None:
         from harness.tui.screens.new_run import NewRunScreen
@@ -127,10 +126,6 @@ class MainScreen(Screen[None]):
         choice = None if self._overview is None else self._overview.round_choice
         screen = NewRunScreen(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
         self.app.push_screen(screen, if_answered(self._open_run))
-
-    @property
-    def _attacks_folder(self) -> Path | None:
-        return None if self._overview is None else self._overview.attacks_folder
 
     def duplicate(self, folder: RunFolder) -> None:
         """Open the form with the values of a run."""
@@ -151,4 +146,4 @@ class MainScreen(Screen[None]):
         if id_.startswith(HEADING):
             self.run_worker(self.action_tab("Runs"))
         else:
-            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+            self.app.push_screen(screen_for(RunFolder.of(id_)))

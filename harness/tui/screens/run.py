@@ -121,18 +121,12 @@ class RunScreen(WatchScreen[RunSnapshot]):
 
     def action_plot(self, step: int) -> None:
         self._plot = self._plot.next(step)
-        self._show_panel("plot")
+        self.show_panel("plot")
         if self._snapshot is not None:
             self._draw(self._snapshot)
 
-    def _show_panel(self, id: str) -> None:
-        """Show the panel in a small terminal; elsewhere the focus stays where it is."""
-        group = self.query_one(PanelGroup)
-        if not group.has_class("-all"):
-            group.go_to(id)
-
     def action_verdict(self) -> None:
-        self._show_panel("guesses")
+        self.show_panel("guesses")
         self.query_one(GuessTable).action_verdict()
 
     def action_search(self) -> None:

@@ -113,7 +113,7 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             self._apply_snapshot(self._snapshot)
 
     def action_log(self) -> None:
-        self.query_one(LogDrawer).toggle()
+        self.query_one(LogDrawer).action_toggle_log()
 
     def after_deletion(self, ids: list[str]) -> None:
         """Close the screen of a run that was deleted."""

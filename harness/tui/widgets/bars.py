@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
@@ -45,10 +44,7 @@ class KeyFooter(Widget):
     ALLOW_SELECT = False
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
-
-    def _bindings_changed(self, _: Screen[object]) -> None:
-        self.refresh()
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def render(self) -> Content:
         """Return the entries that fit, in the order of the bindings."""

@@ -97,9 +97,6 @@ class GuessTable(Panel):
             self.table.follows_end = True
             self._fill(self._newest[self._verdict])
 
-    def action_choose(self) -> None:
-        self.table.action_open()
-
     @on(ListTable.Opened)
     def _open(self, event: ListTable.Opened) -> None:
         event.stop()

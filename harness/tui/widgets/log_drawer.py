@@ -35,7 +35,7 @@ class LogDrawer(Vertical):
     """Closed until it is opened; red after a crash."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close log", show=False, tooltip="Close the log"),
+        Binding("escape", "toggle_log", "Close log", show=False, tooltip="Close the log"),
     ]
 
     def __init__(self) -> None:
@@ -57,13 +57,10 @@ class LogDrawer(Vertical):
             self.display = True
         self._status = status
 
-    def toggle(self) -> None:
+    def action_toggle_log(self) -> None:
         """Open the drawer and focus it, or close it."""
         self.display = not self.display
         if self.display:
             self.screen.set_focus(self.query_one(LogLines))
         else:
             self.screen.focus_next()
-
-    def action_close(self) -> None:
-        self.toggle()

@@ -205,6 +205,12 @@ class PanelScreen(Screen[None]):
     def action_leave(self) -> None:
         self.dismiss(None)
 
+    def show_panel(self, id: str) -> None:
+        """Show the panel in a small terminal; elsewhere the focus stays where it is."""
+        group = self.query_one(PanelGroup)
+        if not group.has_class("-all"):
+            group.go_to(id)
+
 
 def _is_displayed(part: DOMNode, panel: Panel) -> bool:
     """Return True if neither the part nor anything between it and the panel is hidden.
