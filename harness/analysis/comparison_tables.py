@@ -90,11 +90,6 @@ def recall_at_moments(comparison: Comparison) -> Table:
     return [("run", "", *(f"Recall@{errors:,}" for errors in ERROR_COUNTS)), *rows]
 
 
-def notes_on_moments(comparison: Comparison) -> list[str]:
-    """Return a sentence for each run whose trials are absent or not complete."""
-    return [f"{run.id}: {run.moments.note}" for run in comparison.runs if run.moments.note]
-
-
 def leads_heading(comparison: Comparison) -> str:
     """Return the heading of `who_leads`."""
     left_out = len(comparison.leads) - _MAX_LEADS

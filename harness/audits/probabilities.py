@@ -99,11 +99,6 @@ class SchemeParams(AuditParams):
         return scheme.value.replace("_", "-") + ("" if value is None else f" {value:g}")
 
 
-def query_grid() -> Ints:
-    """Return integer numbers of queries from 1 to 10⁶, evenly spaced on a logarithmic scale, [points]."""
-    return np.unique(np.round(np.logspace(0, 6, 121))).astype(np.int64)
-
-
 def log_esp(token_logprobs: Floats) -> Floats:
     """Return the log of the exact sample probability, [n], for token_logprobs [n, length] (Tiwari & Suh 2024, ESP)."""
     # In float32 a certain token may have a probability slightly above 1.
@@ -170,7 +165,7 @@ def leak_chart(name: str, data_set: DataSet) -> LineChart:
 
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """
-    grid = query_grid()
+    grid = np.unique(np.round(np.logspace(0, 6, 121))).astype(np.int64)  # [points], from 1 to 10⁶
     logs_of = {scheme: np.asarray(logs, np.float64) for scheme, logs in data_set.logs.items()}
     rates = {scheme: extraction_rate(logs) for scheme, logs in logs_of.items()}
     labels = {scheme: f"{label}, rate {format_percent(rates[scheme])}" for scheme, label in data_set.labels.items()}

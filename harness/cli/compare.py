@@ -58,7 +58,7 @@ def _sections(comparison: Comparison) -> list[str]:
         _section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
         "\n".join(
             [_section(tables.MOMENTS_HEADING, tables.recall_at_moments(comparison))]
-            + [sanitize(note) for note in tables.notes_on_moments(comparison)]
+            + [sanitize(f"{run.id}: {run.moments.note}") for run in comparison.runs if run.moments.note]
         ),
         _section(tables.leads_heading(comparison), tables.who_leads(comparison)),
     ]

@@ -217,7 +217,8 @@ def _prepare(
 def _record(folder: RunFolder) -> Iterator[Message]:
     """Yield the files of a run that is over."""
     hashes = {}
-    for file in (folder.spec_file, folder.store, folder.log, folder.supervisor_log, folder.tokenizer, *_code(folder)):
+    code = sorted(folder.code.iterdir())
+    for file in (folder.spec_file, folder.store, folder.log, folder.supervisor_log, folder.tokenizer, *code):
         if file.is_file():
             name = file.relative_to(folder.path).as_posix()
             hashes[name] = file_sha256(file)
@@ -225,7 +226,3 @@ def _record(folder: RunFolder) -> Iterator[Message]:
             for chunk in itertools.chain([b""], chunks_of(file)):
                 yield "file", (name, chunk)
     yield "end", hashes
-
-
-def _code(folder: RunFolder) -> list[Path]:
-    return sorted(file for file in folder.code.iterdir() if file.is_file())

@@ -64,8 +64,7 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
             else:
                 label_axis(axes.xaxis, chart.column_labels, inches=inches, max_length=_COLUMN_LABEL)
             _label_rows(axes, chart)
-            if chart.words is not None:
-                _write_words(axes, chart, values, colours, norm, room=inches / columns)
+            _write_words(axes, chart, values, colours, norm, room=inches / columns)
     return Drawing(svg.getvalue(), is_wide)
 
 

@@ -135,7 +135,8 @@ class Comparison:
         return self.details.as_json()
 
     def __repr__(self) -> str:
-        return sanitize_lines([align_columns(tables.scores_and_pace(self.details)), *self._contrast()])
+        texts = [align_columns(tables.scores_and_pace(self.details)), *self._contrast()]
+        return "\n".join(sanitize(line) for text in texts for line in text.split("\n"))
 
     def _repr_html_(self) -> str:
         from harness.figures.curves import recall_panel
@@ -153,11 +154,6 @@ class Comparison:
     def _contrast(self) -> list[str]:
         contrast = self.details.contrast
         return [] if contrast is None else tables.contrast_lines(self.details, contrast, "all examples")
-
-
-def sanitize_lines(texts: list[str]) -> str:
-    """Return texts below each other, each line of them safe to print."""
-    return "\n".join(sanitize(line) for text in texts for line in text.split("\n"))
 
 
 def compare(*runs: Run | str | Path) -> Comparison:

@@ -32,10 +32,6 @@ class RunColumn:
     """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
 
 
-def _time_text(run: RunSummary) -> str:
-    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
-
-
 def recall_text(run: RunSummary) -> str:
     """Return the recall at the error cap, `blind`, or a dash without a score."""
     return "blind" if run.is_blind else format_score(run.known_recall)
@@ -59,7 +55,7 @@ COLUMNS = (
     RunColumn(
         "time",
         lambda run: run.elapsed_s,
-        _time_text,
+        lambda run: f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
         "elapsed_s",
         is_right=True,
         sort_key=lambda run: run.elapsed_s,

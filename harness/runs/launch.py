@@ -105,7 +105,6 @@ def _is_as_recorded(recorded: Round) -> bool:
 
     The error cap of a fold follows from its data, and a blind round may get its answers later.
     """
-    assert recorded.source is not None
     try:
         current = load_round(str(recorded.source))
     except HarnessError:

@@ -22,10 +22,6 @@ _EXAMPLES = 3
 """Examples of each kind that are shown."""
 
 
-def _as_markup(text: str) -> Markup:
-    return Markup(markup(text))  # noqa: S704 (Typst, not HTML)
-
-
 def write_description(facts: RunFacts, team: Team | None, markdown: str, folder: Path, *, redact: bool) -> int:
     """Write description.pdf and its sources to `folder`, and return the number of pages.
 
@@ -40,7 +36,7 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         write_atomically(folder / "recall.svg", recall_panel([("", facts.score)], size=_PANEL))
     write_atomically(folder / "method.md", markdown)
     write_atomically(folder / "method.typ", '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    environment = template_environment(_as_markup)
+    environment = template_environment(lambda text: Markup(markup(text)))  # noqa: S704 (Typst, not HTML)
     environment.filters["literal"] = lambda text: Markup(string(text))  # noqa: S704
     document = environment.get_template(f"{MAIN}.j2").render(
         run=facts,

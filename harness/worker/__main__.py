@@ -23,7 +23,8 @@ def main() -> None:
     gc.set_threshold(100_000)
     channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
     folder = Path(sys.argv[3])
-    worker = _job_module(read_kind(folder))
+    # The modules of other kinds are not loaded, which saves time.
+    worker = importlib.import_module(f"harness.worker.{read_kind(folder)}_job")
     try:
         channel.send("end", cut_short=worker.run(folder, channel))
     except BaseException as error:
@@ -37,11 +38,6 @@ def main() -> None:
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(0)
-
-
-def _job_module(kind: str) -> ModuleType:
-    """Return the module that runs a kind of job. The others are not loaded, which saves time."""
-    return importlib.import_module(f"harness.worker.{kind}_job")
 
 
 def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:

@@ -31,15 +31,11 @@ class Channel:
         self._in_flight: deque[tuple[int, int]] = deque()
         self._bytes_in_flight = 0
         self._changed = threading.Condition()
-        self._finish_is_asked = False
+        self.finish_is_asked = False
+        """True if the supervisor wants the job to finish."""
         self._asking = threading.Lock()
         self._answer: int | None = None
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
-
-    @property
-    def finish_is_asked(self) -> bool:
-        """True if the supervisor wants the job to finish."""
-        return self._finish_is_asked
 
     def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Scalar) -> None:
         """Send rows (columns of shape [rows, …]); wait while too much is not acknowledged. Any thread may call it.
@@ -86,7 +82,7 @@ class Channel:
             for line in lines:
                 word, _, number = line.partition(b" ")
                 if word == b"finish":
-                    self._finish_is_asked = True
+                    self.finish_is_asked = True
                 elif word == b"ack":
                     self._acknowledge(int(number))
                 elif word == b"answer":

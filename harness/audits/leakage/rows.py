@@ -33,11 +33,6 @@ CLASSES = tuple(
 """The source's six classes of the change of a probability over growing settings."""
 
 
-def side_of(prefix_length: int) -> str:
-    """Return the side of the measures after prefixes of this length: `prefixes of 50 tokens`."""
-    return f"prefixes of {prefix_length} tokens"
-
-
 @dataclass(frozen=True)
 class Setting:
     """One model and prefix length."""
@@ -56,7 +51,7 @@ class Setting:
     @property
     def side(self) -> str:
         """The measured part."""
-        return side_of(self.prefix_length)
+        return f"prefixes of {self.prefix_length} tokens"
 
     def log_esp(self, scheme: Scheme, sequences: Ints) -> Floats:
         """Return the log ESP of some of the sequences, [m], under a scheme."""
