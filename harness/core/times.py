@@ -1,5 +1,6 @@
 """The clock that budgets are measured on, durations and deadlines that people write and read, timestamps as text."""
 
+import contextlib
 import math
 import re
 import time
@@ -86,14 +87,12 @@ def parse_moment(text: str, *, may_be_date: bool = True) -> datetime:
     date alone unless `may_be_date`.
     """
     text = text.strip()
-    try:
+    with contextlib.suppress(ValueError):
         if may_be_date and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return datetime.combine(date.fromisoformat(text), _END_OF_DAY)
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
             return moment
-    except ValueError:
-        pass
     alone = "a date, such as 2023-01-20, or " if may_be_date else ""
     raise HarnessError(f"{shorten(text)!r} is not {alone}a date with time and offset, such as 2023-01-20T18:00+01:00.")
 

@@ -3,6 +3,7 @@
 Both layouts of data sets are supported: one (`state.json`), and a directory of splits (`dataset_dict.json`).
 """
 
+import contextlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -62,12 +63,10 @@ def _arrow_files(part: Path) -> list[Path]:
         raise HarnessError(
             f"{part} stores a selection of rows as indices. Call flatten_indices() and save the data set again."
         )
-    try:
+    with contextlib.suppress(KeyError, TypeError):
         names = [file["filename"] for file in state["_data_files"]]
         if names and all(map(_is_file_name, names)):
             return [part / name for name in names]
-    except (KeyError, TypeError):
-        pass
     raise HarnessError(f"{part / _STATE} names no Arrow files next to it. Save the data set again with save_to_disk().")
 
 

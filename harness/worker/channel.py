@@ -72,8 +72,7 @@ class Channel:
     def drain(self) -> None:
         """Wait until everything that was sent is acknowledged."""
         with self._changed:
-            while self._in_flight:
-                self._changed.wait()
+            self._changed.wait_for(lambda: not self._in_flight)
 
     def _listen(self) -> None:
         pending = b""
