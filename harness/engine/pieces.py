@@ -102,10 +102,7 @@ def move_to(value: Any, device: torch.device) -> Any:
 
 
 def _move_inputs_to(device: torch.device) -> Any:
-    def move(block: nn.Module, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return move_to(inputs, device), {name: move_to(value, device) for name, value in keywords.items()}
-
-    return move
+    return lambda block, inputs, keywords: move_to((inputs, keywords), device)
 
 
 def _blocks_of(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:

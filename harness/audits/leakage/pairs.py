@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 from pydantic import field_validator
@@ -33,10 +33,6 @@ _CONTEXT = 20
 """Tokens at the end of a prefix that are shown."""
 
 
-def _default_schemes(values: dict[str, Any]) -> tuple[Scheme, ...]:
-    return DEFAULT_SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES
-
-
 class LeakageParams(NearParams, ScoringParams):
     """The options of the audit.
 
@@ -60,7 +56,7 @@ class LeakageParams(NearParams, ScoringParams):
         description="Also measure with shorter prefixes of these numbers of tokens.",
     )
     schemes: tuple[Scheme, ...] = option(
-        default_factory=_default_schemes,
+        default_factory=lambda values: DEFAULT_SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES,
         metavar="SCHEME,…",
         separator=",",
         description="Decoding schemes in addition to greedy, plain and top_k; all but decaying_temperature by default.",
