@@ -170,7 +170,7 @@ def _parse(content: str, reads_special_tokens: bool) -> tuple[Any, int]:
 
 
 class _RefusedError(Exception):
-    """Why a tokenizer is refused."""
+    """A tokenizer would need too much memory. The text says which part of it."""
 
 
 @contextlib.contextmanager

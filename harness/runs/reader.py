@@ -444,9 +444,9 @@ def _expected_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | Non
     Those of equal weight are preferred, and others count only if none of its own batches tells it. None if no stage has
     a pace.
     """
-    better = [other for other in stages if other.pace is not None and other.telling_batches > stage.telling_batches]
-    alike = [other for other in better if other.draw_weight == stage.draw_weight]
+    better = [known for known in stages if known.pace is not None and known.telling_batches > stage.telling_batches]
+    alike = [known for known in better if known.draw_weight == stage.draw_weight]
     sources = alike or ([] if stage.telling_batches else better)
-    work = sum(other.announced * other.draw_weight for other in sources)
-    seconds = sum(other.announced * (other.pace or 0.0) for other in sources)
+    work = sum(source.announced * source.draw_weight for source in sources)
+    seconds = sum(source.announced * (source.pace or 0.0) for source in sources)
     return stage.draw_weight * seconds / work if work > 0 else stage.pace

@@ -35,7 +35,7 @@ def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
 def test_queries_are_counted_by_stage(home: Path) -> None:
     facts = run_facts(ended_run(home))
     (stage,) = facts.stages
-    assert replace(stage, seconds=0.0, pace=None) == StageWork("guess", 2.0 * EXAMPLES, 1.0, 1)
+    assert replace(stage, seconds=0.0, pace=None, telling_batches=0) == StageWork("guess", 2.0 * EXAMPLES, 1.0, 1)
     assert (facts.repeated_batches, facts.executions) == (0, 1)
 
 
@@ -65,7 +65,7 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
         recorded.store.add_plan("a", 1.0)
         recorded.store.add_plan("later", 5.0)
     with RunReader(recorded.folder.store) as reader:
-        assert [replace(stage, seconds=0.0, pace=None) for stage in reader.stages()] == [
+        assert [replace(stage, seconds=0.0, pace=None, telling_batches=0) for stage in reader.stages()] == [
             StageWork("a/b", 9.0, 2.0, 2),
             StageWork("a", 1.0, 1.0, 1),
             StageWork("later", 5.0, 0.0, 0),
