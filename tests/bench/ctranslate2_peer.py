@@ -21,8 +21,8 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from tests.bench.measuring import timed
 
-COMPUTE_TYPES = ("float32", "int8", "bfloat16")
-_BATCHES = (16, 32, 64)
+COMPUTE_TYPES = ("float32", "int8")
+_BATCHES = (8, 16, 32)
 """The batch sizes that are tried, in prefixes. Repeating a prefix for each trial is slower than `num_hypotheses`."""
 _LARGEST_DIFFERENCE = 1e-3
 

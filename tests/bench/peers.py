@@ -28,10 +28,9 @@ from harness.engine.kernels import Product
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
 from tests.bench.measuring import in_turns, print_measured
-from tests.bench.official import BATCH, official_losses, official_suffixes
+from tests.bench.official import BATCH, official_suffixes
 
 THREADS = 2
-WIDTH = 8
 LENGTH = 50
 """The tokens of a prefix and of a suffix."""
 _SHAPE: dict[str, Any] = {
@@ -45,7 +44,8 @@ _POLICY = Policy(top_k=10)
 _LARGEST_DIFFERENCE = 1e-3
 _PAUSE_SECONDS = 0.3
 """The pause between measurements. The threads of one OpenMP runtime spin for a while after its last call."""
-_TRIALS = {"1 trial": 1, "10 trials": 10}
+_TRIALS = {"1 trial": (1, 32), "10 trials": (10, 8)}
+"""The trials, and the prefixes."""
 _RATIOS = {
     "1 trial, float32 / CTranslate2 float32": ("1 trial, float32", "1 trial, CTranslate2 float32"),
     "1 trial, fastest / CTranslate2 int8": ("1 trial", "1 trial, CTranslate2 int8"),
@@ -55,8 +55,6 @@ _RATIOS = {
     "10 trials, float32 / official": ("10 trials, float32", "official, float32"),
     "1 trial, float32 / products alone": ("1 trial, float32", "products alone, float32"),
     "1 trial, bfloat16 / products alone": ("1 trial, bfloat16", "products alone, bfloat16"),
-    f"search {WIDTH} / official": (f"search {WIDTH}", "official"),
-    "score / official second pass": ("score", "official second pass"),
 }
 """{figure: (method, compared method)}. A name without a precision stands for the fastest one."""
 
@@ -66,9 +64,7 @@ Peer = Callable[[GPT2LMHeadModel, Tokens, int, Path], dict[str, Sampler]]
 """Maps a model, prefixes, a number of threads and an empty directory to {compute type: sampler}."""
 
 
-def measure(
-    *, prefixes: int = 64, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_samplers
-) -> dict[str, Any]:
+def measure(*, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_samplers) -> dict[str, Any]:
     """Return the ratios, the largest difference of the converted model's logits, and the rates of all methods.
 
     Raises HarnessError if the converted model differs from the model.
@@ -76,8 +72,8 @@ def measure(
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = GPTNeoForCausalLM(GPTNeoConfig(**_SHAPE)).train(False).requires_grad_(False)
-    tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (prefixes, 2 * LENGTH))
-    rows, answers = tokens[:, :LENGTH], tokens[:, LENGTH:]
+    tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (_TRIALS["1 trial"][1], 2 * LENGTH))
+    rows = tokens[:, :LENGTH]
     gpt2, difference = _converted(model, tokens)
     targets = {
         dtype: Target(copy.deepcopy(model).to(getattr(torch, dtype)), prefix_length=LENGTH, suffix_length=LENGTH)
@@ -86,7 +82,7 @@ def measure(
     methods = {
         f"{what}, {dtype}": method
         for dtype, target in targets.items()
-        for what, method in _own_and_official(target, rows, answers).items()
+        for what, method in _own_and_official(target, rows).items()
     }
 
     def prepare() -> None:
@@ -100,9 +96,9 @@ def measure(
             samplers, reason = peer(gpt2, rows, threads, Path(folder)), "this CPU does not support it"
         except HarnessError as error:
             samplers, reason = {}, str(error)
-        for name, trials in _TRIALS.items():
+        for name, (trials, number) in _TRIALS.items():
             for compute_type, sampler in samplers.items():
-                methods[f"{name}, CTranslate2 {compute_type}"] = _peer_method(sampler, rows, trials)
+                methods[f"{name}, CTranslate2 {compute_type}"] = _peer_method(sampler, rows[:number], trials)
         taken = in_turns(methods, turns + 1, prepare=prepare)
     # The first turn warms up.
     rates = {name: [each.result / each.seconds for each in times[1:]] for name, times in taken.items()}
@@ -126,24 +122,17 @@ def _converted(model: GPTNeoForCausalLM, tokens: Tokens) -> tuple[GPT2LMHeadMode
     return gpt2, difference
 
 
-def _own_and_official(target: Target, rows: Tokens, answers: Tokens) -> dict[str, Method]:
+def _own_and_official(target: Target, rows: Tokens) -> dict[str, Method]:
     """Return the methods of the engine and of the official script, by name."""
-    model, length = target.model, answers.shape[1]
-    whole = torch.as_tensor(np.concatenate([rows, answers], axis=1).astype(np.int64))
+    model, length = target.model, LENGTH
 
-    def sample(trials: int) -> Method:
-        return lambda turn: int(target.sample(rows, _POLICY, trials=trials, seed=turn).count.sum())
-
-    def second_pass(turn: int) -> int:
-        return sum(len(official_losses(model, batch, length=length)) for batch in whole.split(BATCH))
+    def sample(trials: int, number: int) -> Method:
+        return lambda turn: int(target.sample(rows[:number], _POLICY, trials=trials, seed=turn).count.sum())
 
     return {
-        **{name: sample(trials) for name, trials in _TRIALS.items()},
-        f"search {WIDTH}": lambda turn: len(target.search(rows, WIDTH)),
+        **{name: sample(*sizes) for name, sizes in _TRIALS.items()},
         # One batch, whose rate is that of many.
         "official": lambda turn: len(official_suffixes(model, rows[:BATCH], length=length)[0]),
-        "score": lambda turn: len(target.score(rows, answers).margin),
-        "official second pass": second_pass,
         "products alone": _products_alone(model, len(rows), length),
     }
 
