@@ -43,6 +43,8 @@ Item = TypeVar("Item")
 _BACKOFF = tenacity.wait_exponential_jitter(max=60)
 """Seconds before a retry: 1, 2, 4, … and at most 60, and up to a second more at random."""
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_VALIDATION = b"validation error"
+"""What llama-cpp-python writes with status 500 if it refuses the value of a parameter."""
 _LEGAL_REASONS = 451
 """The status "Unavailable For Legal Reasons" (RFC 7725)."""
 _MESSAGES, _FIRST_CHARACTERS = (400, 403), 120
@@ -388,7 +390,8 @@ class Endpoint:
         if status in _FATAL or 300 <= status < 400 or refusal.is_used_up:
             clause = _NO_CREDIT if refusal.is_used_up else _FATAL.get(status, "redirects requests")
             raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({reply}){self._through}.")
-        if status in _RETRIED or status > 504:
+        is_refusal = refusal.parameter is not None and _VALIDATION in content
+        if (status in _RETRIED or status > 504) and not is_refusal:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise BadAnswer(f"answers with {reply}{self._through}", wait=wait)
         code = ": ".join(filter(None, (refusal.code, refusal.parameter)))

@@ -183,6 +183,17 @@ def test_a_refused_neutral_parameter_is_left_out_and_named(name: str, refusal: s
     assert len(answers[0].not_sent) == 1 or name not in refusal.format(name)
 
 
+def test_a_value_that_is_refused_with_status_500_is_left_out() -> None:
+    """llama-cpp-python 0.3.36 does so for a negative top_k."""
+    text = "1 validation error:\n  {'type': 'greater_than_equal', 'loc': ('body', 'top_k'), 'input': -1}"
+    refusal = Reply(500, json.dumps({"error": {"message": text, "type": "internal_server_error"}}).encode())
+    answers, bodies = answers_of(
+        lambda body: refusal if "top_k" in body else chat_message(content="a time"), requests=2
+    )
+    assert texts_of(answers) == ["a time"] * 2 and len(bodies) == 3
+    assert answers[0].not_sent == answers[1].not_sent == ("top_k",)
+
+
 def test_an_error_that_quotes_the_request_refuses_no_parameter() -> None:
     (answer,), bodies = answers_of(lambda body: Reply(413, json.dumps({"detail": body}).encode()))
     assert answer.fault == "refuses the request (status 413)" and len(bodies) == 1
