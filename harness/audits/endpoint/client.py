@@ -44,7 +44,7 @@ _BACKOFF = tenacity.wait_exponential_jitter(max=60)
 """Seconds before a retry: 1, 2, 4, … and at most 60, and up to a second more at random."""
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _VALIDATION = b"validation error"
-"""What llama-cpp-python writes with status 500 if it refuses the value of a parameter."""
+"""The words with which llama-cpp-python refuses the value of a parameter, with status 500."""
 _LEGAL_REASONS = 451
 """The status "Unavailable For Legal Reasons" (RFC 7725)."""
 _MESSAGES, _FIRST_CHARACTERS = (400, 403), 120
