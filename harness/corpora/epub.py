@@ -33,15 +33,14 @@ def pieces_of_epub(file: Path, name: str, notes: Notes) -> Iterator[str]:
     try:
         with open_regular(file) as stream, zipfile.ZipFile(stream) as archive:
             left = _MAX_BYTES
-            container = _read(archive, _CONTAINER, left)
+            container, left = _read(archive, _CONTAINER, left)
             package = next(attributes["full-path"] for tag, attributes in _tags(container) if tag == "rootfile")
-            listing = _read(archive, package, left)
+            listing, left = _read(archive, package, left)
             items = {attributes["id"]: attributes["href"] for tag, attributes in _tags(listing) if tag == "item"}
             for tag, attributes in _tags(listing):
                 if tag == "itemref":
                     chapter = posixpath.join(posixpath.dirname(package), unquote(items[attributes["idref"]]))
-                    markup = _read(archive, posixpath.normpath(chapter), left)
-                    left -= len(markup)
+                    markup, left = _read(archive, posixpath.normpath(chapter), left)
                     yield from _lines(markup)
     except _DAMAGE:
         notes.add(
@@ -51,8 +50,11 @@ def pieces_of_epub(file: Path, name: str, notes: Notes) -> Iterator[str]:
         )
 
 
-def _read(archive: zipfile.ZipFile, entry: str, left: int) -> str:
-    """Return a text file of the archive. Raises ValueError if it has more than `left` bytes or is not UTF-8."""
+def _read(archive: zipfile.ZipFile, entry: str, left: int) -> tuple[str, int]:
+    """Return a text file of the archive, and how many of the `left` bytes may be read after it.
+
+    Raises ValueError if it has more bytes, or is not UTF-8.
+    """
     limit = min(left, _MAX_ENTRY)
     if archive.getinfo(entry).compress_type not in _METHODS:
         raise ValueError("another method of compression")
@@ -60,7 +62,7 @@ def _read(archive: zipfile.ZipFile, entry: str, left: int) -> str:
         content = stream.read(limit + 1)
     if len(content) > limit:
         raise ValueError("too long")
-    return content.decode("utf-8-sig")
+    return content.decode("utf-8-sig"), left - len(content)
 
 
 def _tags(markup: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -74,7 +76,7 @@ def _tags(markup: str) -> Iterator[tuple[str, dict[str, str]]]:
 def _lines(markup: str) -> Iterator[str]:
     """Yield the text of each block of an XHTML file as a line, and an empty line after it."""
     text, hidden = io.StringIO(), ""
-    for match in _PIECE.finditer(f"{_without_comments(markup)}<p>"):
+    for match in _PIECE.finditer(_without_comments(markup)):
         tag = _NAME.match(match[0])
         if tag is None:
             if not hidden:
@@ -84,10 +86,15 @@ def _lines(markup: str) -> Iterator[str]:
         elif tag[1] in _HIDDEN and not match[0].endswith("/>"):
             hidden = tag[1]
         elif tag[1] not in _INLINE:
-            if line := " ".join(text.getvalue().split()):
-                yield f"{line}\n"
-                yield "\n"
+            yield from _block(text.getvalue())
             text = io.StringIO()
+    yield from _block(text.getvalue())
+
+
+def _block(text: str) -> Iterator[str]:
+    if line := " ".join(text.split()):
+        yield f"{line}\n"
+        yield "\n"
 
 
 def _without_comments(markup: str) -> str:

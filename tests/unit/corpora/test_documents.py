@@ -280,6 +280,13 @@ def test_the_text_of_an_epub_has_its_paragraphs_in_reading_order(tmp_path: Path)
     assert read(tmp_path) == ([("book.epub", ["I", "Call me Ishmael & \u201cco\u201d.", "x > y", "z"])], [])
 
 
+@pytest.mark.parametrize("tail", ["<script>if (a", "<style>p {}", "<p", "<!-- no", " <b>end"])
+def test_no_word_before_damaged_markup_is_lost(tmp_path: Path, tail: str) -> None:
+    write_epub(tmp_path / "book.epub", {"a": f"<p>first</p>last words {tail}", "b": "<p>second</p>"})
+    lines = read(tmp_path)[0][0][1]
+    assert lines[0] == "first" and lines[1].startswith("last words") and lines[-1] == "second"
+
+
 def test_a_damaged_epub_is_left_out_with_a_note(tmp_path: Path) -> None:
     file = tmp_path / "book.epub"
     write_epub(file, {"a": "<p>one</p>"})
