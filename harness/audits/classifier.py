@@ -203,8 +203,10 @@ class TokenClassifier:
         """Return encodings of the texts, with the row of each: of a long text, parts that fit into the model."""
         if self.max_tokens is not None:
             self.tokenizer.enable_truncation(self.max_tokens, stride=min(_STRIDE, self.max_tokens // 4))
-        encodings = self.tokenizer.encode_batch(list(texts))
-        self.tokenizer.no_truncation()
+        try:
+            encodings = self.tokenizer.encode_batch(list(texts))
+        finally:
+            self.tokenizer.no_truncation()  # other readers share the tokenizer
         parts = [(row, part) for row, whole in enumerate(encodings) for part in (whole, *whole.overflowing)]
         return [(row, part) for row, part in parts if part.ids]
 
