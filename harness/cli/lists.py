@@ -82,11 +82,6 @@ def _list_jobs(
     summaries = list(itertools.islice(matching, limit))
     noun = spec_type.noun
     is_filtered = any((statuses, tags, *conditions.values()))
-    running = ""
-    if not summaries and spec_type is AttackSpec:
-        current = [status for status in Status if not status.is_over]
-        audit = next(matching_summaries(on_error=print_error, kind="audit", statuses=current), None)
-        running = "" if audit is None else f" {audit.id} is an audit: `harness list audits` lists it."
     _print_list(
         f"{noun}s",
         summaries,
@@ -94,9 +89,13 @@ def _list_jobs(
         # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
         lambda summary: [sanitize(column.text(summary)) for column in COLUMNS],
         RunSummary.as_json,
-        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{spec_type.command}` starts one.{running}",
+        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{spec_type.command}` starts one.",
         json=json,
     )
+    if spec_type is AttackSpec and not json:
+        current = [status for status in Status if not status.is_over]
+        for audit in matching_summaries(on_error=print_error, kind="audit", statuses=current):
+            say(f"{audit.id} is an audit at work: `harness list audits` lists it.")
     deletions = trash.deleted_records()
     if deletions and not json:
         size = decimal(sum(deleted.size for deleted in deletions))

@@ -15,7 +15,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.queue import QueuePlace
 from harness.supervisor.devices import Device
 from harness.sweeps.tuning import TUNINGS, Tuning
-from tests.records import change_spec, recorded_run
+from tests.records import change_spec, recorded_audit, recorded_run
 from tests.unit.cli.command_line import CommandLine
 
 
@@ -338,3 +338,15 @@ def test_shell_completion_offers_queued_runs_in_order() -> None:
     from harness.cli.completion import queued_run_names
 
     assert queued_run_names("") == list(IDS) and queued_run_names("b") == [IDS[1]]
+
+
+def test_the_list_of_runs_names_an_audit_at_work(harness: CommandLine, home: Path) -> None:
+    audit = recorded_audit(pid=None)
+    try:
+        audit.supervised_by(os.getpid())
+        audit.event("phase", phase="running", reason="")
+        recorded_run(home, id_="aaaa-over").event("phase", phase="finished", reason="")
+        shown = harness("list", "runs")
+        assert "aaaa-over" in shown.out and "abcd-sequence-corpus is an audit at work" in shown.err
+    finally:
+        audit.release()
