@@ -44,7 +44,8 @@ _POLICY = Policy(top_k=10)
 _LARGEST_DIFFERENCE = 1e-3
 _PAUSE_SECONDS = 0.3
 """The pause between measurements. The threads of one OpenMP runtime spin for a while after its last call."""
-_TRIALS = {"1 trial": (1, 32), "10 trials": (10, 8)}
+_ONE_TRIAL = "1 trial"
+_TRIALS = {_ONE_TRIAL: (1, 32), "10 trials": (10, 8)}
 """The trials, and the prefixes."""
 _RATIOS = {
     "1 trial, float32 / CTranslate2 float32": ("1 trial, float32", "1 trial, CTranslate2 float32"),
@@ -72,7 +73,7 @@ def measure(*, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = GPTNeoForCausalLM(GPTNeoConfig(**_SHAPE)).train(False).requires_grad_(False)
-    tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (_TRIALS["1 trial"][1], 2 * LENGTH))
+    tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (_TRIALS[_ONE_TRIAL][1], 2 * LENGTH))
     rows = tokens[:, :LENGTH]
     gpt2, difference = _converted(model, tokens)
     targets = {

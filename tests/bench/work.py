@@ -3,7 +3,8 @@
 MODEL is a directory in Hugging Face layout. Each row is a command of the harness and a script that computes the same
 completions or probabilities with `generate` and forward passes, in batches of 8 or more with padding, with the same
 number of threads. Both load the model, once for each model. The harness also starts a sandbox, stores every row,
-computes the findings and their intervals. A figure above 1 means that the harness is faster.
+computes the findings and their intervals. A figure above 1 means that the harness is faster. The row sequence_1000
+takes half an hour, so it runs only if it is named: `python -m tests.bench.work MODEL sequence_1000`.
 """
 
 import json
@@ -28,7 +29,11 @@ LENGTH = 50
 PARAGRAPHS, SEQUENCES, EXAMPLES, TRIALS, BEAMS, TRAIN = 24, 64, 24, 4, 2, 24
 _LICENCES = ("GPL-3", "GPL-2", "MPL-2.0", "LGPL-2.1")
 _PROMPT_WORDS = 35
+_LONG_ROW = "sequence_1000"
+_WINDOWS, _WINDOW_WORDS = 1_000, (55, 155)
+"""The number of texts of the long row, and the words of the shortest and of the longest."""
 _BATCH = 8
+_GENERATED_AT_ONCE = 32
 _STRIDE = 250  # characters
 
 
@@ -44,11 +49,20 @@ def write_inputs(folder: Path, model: Path) -> None:
     write_corpus(folder)
     long = [text for name in _LICENCES for text in paragraphs_of(licence(name), min_words=_PROMPT_WORDS + 20)]
     (folder / "paragraphs.txt").write_text("\n\n".join(long[:PARAGRAPHS]))
+    (folder / "windows.txt").write_text("\n\n".join(_windows(" ".join(map(licence, _LICENCES)).split())))
     for name, half in (("members", long[:40:2]), ("others", long[1:40:2])):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in half))
     (folder / "copy").symlink_to(model)
     sizes = ("--train", str(TRAIN), "--val", "1", "--test", str(EXAMPLES))
     harness(folder, "new", "round", folder / "corpus", "--target", model, "-o", folder / "round", *sizes)
+
+
+def _windows(words: Sequence[str]) -> list[str]:
+    """Return passages of many lengths that begin at equal distances."""
+    shortest, longest = _WINDOW_WORDS
+    lengths = np.random.default_rng(0).integers(shortest, longest, _WINDOWS)
+    starts = np.linspace(0, len(words) - longest, _WINDOWS).astype(int)
+    return [" ".join(words[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
 
 
 def harness(folder: Path, *words: str | Path) -> None:
@@ -64,6 +78,7 @@ def commands(folder: Path, model: Path) -> dict[str, Sequence[str | Path]]:
     attack = ("--round", folder / "round" / "round-test.toml")
     return {
         "sequence": ("audit", "sequence", folder / "paragraphs.txt", *target),
+        _LONG_ROW: ("audit", "sequence", folder / "windows.txt", *target),
         "leakage": ("audit", "leakage", corpus, *target, "--limit", str(SEQUENCES), "--near", "0", "--inexact", "0"),
         "book": ("audit", "book", corpus / "GPL-3.txt", *target, "--stride", str(_STRIDE), "--near", "0"),
         "membership": (
@@ -90,11 +105,21 @@ class PlainLoop:
         self.model = library.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
 
     def sequence(self) -> None:
-        """Complete all paragraphs in one batch, for as many tokens as the harness draws to get enough words."""
-        words = [paragraph.split() for paragraph in (self.folder / "paragraphs.txt").read_text().split("\n\n")]
-        suffixes = self.tokenizer([" ".join(part[_PROMPT_WORDS:]) for part in words]).input_ids
-        prompts = self.tokenizer([" ".join(part[:_PROMPT_WORDS]) for part in words], return_tensors="pt", padding=True)
-        self._generate(math.ceil(1.25 * max(map(len, suffixes))) + 4, **prompts)
+        self._complete("paragraphs.txt")
+
+    def sequence_1000(self) -> None:
+        self._complete("windows.txt")
+
+    def _complete(self, name: str) -> None:
+        """Complete paragraphs, for as many tokens as the harness draws to get enough words, sorted by length."""
+        words = [paragraph.split() for paragraph in (self.folder / name).read_text().split("\n\n")]
+        words.sort(key=len)
+        for first in range(0, len(words), _GENERATED_AT_ONCE):
+            batch = words[first : first + _GENERATED_AT_ONCE]
+            suffixes = self.tokenizer([" ".join(part[_PROMPT_WORDS:]) for part in batch]).input_ids
+            prompts = [" ".join(part[:_PROMPT_WORDS]) for part in batch]
+            encoded = self.tokenizer(prompts, return_tensors="pt", padding=True)
+            self._generate(math.ceil(1.25 * max(map(len, suffixes))) + 4, **encoded)
 
     def leakage(self) -> None:
         """Compute probabilities under the six schemes: greedy, plain, temperature, top-k, top-p and typical-p."""
@@ -188,7 +213,7 @@ def measure(model: Path, names: Sequence[str]) -> str:
         folder = Path(temporary)
         write_inputs(folder, model)
         for name, words in commands(folder, model).items():
-            if names and name not in names:
+            if name not in names and (names or name == _LONG_ROW):
                 continue
             plain = [sys.executable, "-m", "tests.bench.work", "--plain", name, str(folder), str(model)]
             calls: dict[str, Callable[[int], object]] = {
