@@ -1,13 +1,17 @@
 """Run the audits and attacks on two real models and write the page about it: `python -m tests.real_model`.
 
-It downloads about 340 MB of models and a package of Debian, and takes about half an hour on two cores. `--folder` keeps
-models, texts and runs, so that a command that was interrupted goes on. `--write` writes the page of the documentation.
+It downloads about 340 MB of models and a package of Debian, and takes ten to thirty minutes on two cores. `--folder`
+keeps models, texts and runs, so that a command that was interrupted goes on. `--write` writes the page of the
+documentation. With `llama-cpp-python[server]` installed, one audit runs once more through its server.
 """
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +30,7 @@ from tests.real_model.texts import founding_documents, licence, paragraphs_of
 
 PAGE = ROOT / "docs" / "explanation" / "real-models.md"
 _LICENCES = ("Apache-2.0", "Artistic", "BSD", "GPL-2", "GPL-3", "LGPL-2.1", "MPL-2.0")
-_EXAMPLES = 24
+_EXAMPLES, _PORT = 24, 8123
 
 
 class Inputs(NamedTuple):
@@ -75,7 +79,8 @@ class Session:
         memory = [0]
         for store in self._folder.glob("home/runs/*/run.db"):
             with RunReader(store) as reader:
-                memory += [int(sample.get("memory", 0)) for _, time_, sample in reader.telemetry() if time_ >= at]
+                query = "SELECT MAX(json_extract(sample, '$.memory')) FROM telemetry WHERE at >= ?"
+                memory += [int(largest or 0) for (largest,) in reader.query(query, at)]
         return max(memory)
 
 
@@ -100,6 +105,33 @@ def audit_public_texts(session: Session, model: Path, texts: dict[str, Path]) ->
             "book", "audit", "book", texts["BSD"], texts["Apache-2.0"], *target, "--stride", "100", "--near", "0"
         ),
     ]
+
+
+def audit_through_server(session: Session, inputs: Inputs) -> list[Step]:
+    """Audit Gemma once more through the server of llama-cpp-python, if that is installed."""
+    if importlib.util.find_spec("llama_cpp") is None:
+        print("  llama-cpp-python is not installed: no audit through its server.", file=sys.stderr)
+        return []
+    address, options = f"127.0.0.1:{_PORT}", ("--host", "127.0.0.1", "--port", str(_PORT), "--logits_all", "true")
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(inputs.gemma), "--n_ctx", "1024", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_for(server)
+            served = ("--endpoint", f"http://{address}/v1", "--endpoint-model", inputs.gemma.name)
+            limits = ("--requests-per-minute", "600", "--timeout", "300")
+            text = inputs.texts["declaration"]
+            return [session.run("sequence, served", "audit", "sequence", text, *served, *limits)]
+        finally:
+            server.terminate()
+
+
+def _wait_for(server: subprocess.Popen[bytes]) -> None:
+    """Return when the server accepts connections. Raises SystemExit if it ends."""
+    while server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", _PORT), timeout=1):
+            return
+        time.sleep(0.2)
+    raise SystemExit("the server of llama-cpp-python does not start.")
 
 
 def attack_boilerplate(session: Session, inputs: Inputs) -> list[Step]:
@@ -149,6 +181,7 @@ def audit_trained_adapter(session: Session, inputs: Inputs) -> list[Step]:
             *("audit", "sequence", tuned / "trained", *model, "--control", tuned / "untrained.txt"),
             *("--out", folder / "learned"),
         ),
+        session.run("leakage", "audit", "leakage", tuned / "trained.jsonl", *model, "--near", "0", "--inexact", "0"),
         session.run(
             "compare",
             *("audit", "compare", tuned / "trained.jsonl", "--target", base, *model),
@@ -174,6 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts = {
             "Gemma 3 270M, base model, Q4_K_M": [
                 *audit_public_texts(session, inputs.gemma, inputs.texts),
+                *audit_through_server(session, inputs),
                 *attack_boilerplate(session, inputs),
             ],
             "SmolLM2 135M Instruct, Q4_1": [
