@@ -23,7 +23,7 @@ from harness.core.times import format_duration
 from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
-from harness.runs.queue import wait_of
+from harness.runs.queue import Wait, wait_of
 from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, last_event, progress_of
 from harness.runs.specs import AuditSpec, RunSpec
 from harness.runs.status import Status, derived_status
@@ -105,6 +105,8 @@ class RunSummary:
     waits_for: str | None = None
     """The run that holds the device; None if it is unknown."""
     wait_at_most_s: float | None = None
+    wait_about_s: float | None = None
+    """The ETA of the run that holds the device, for the first run in the queue."""
     eta_basis: EtaBasis | None = None
     stages: tuple[StageWork, ...] = ()
     """The stages that have begun or were announced, in order."""
@@ -262,7 +264,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     status = _status(folder, phase, is_alive=is_alive)
     eta = None if status.is_over else eta_of(stored["stages"])
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    facts = stored | ({} if wait is None else wait.summary)
+    facts = stored | ({} if wait is None else wait.summary | {"wait_about_s": _eta_of_holder(wait)})
     if eta is not None:
         with RunReader(folder.store) as reader:
             loading = reader.loading_left(len(spec.models) if isinstance(spec, AuditSpec) else 0)
@@ -290,6 +292,15 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         tags=tags_of(folder),
         parent=spec.parent,
     )
+
+
+def _eta_of_holder(wait: Wait) -> float | None:
+    if wait.position > 1 or wait.waits_for is None:
+        return None
+    try:
+        return run_summary(RunFolder.of(wait.waits_for)).eta_s
+    except HarnessError:
+        return None
 
 
 def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
