@@ -245,15 +245,9 @@ def _value(field: "Parameter", value: Any) -> Any:
 
 
 def _parameters(options: "type[Options]", fields: "list[Parameter]") -> list[inspect.Parameter]:
-    """Return the parameters of a command for the fields of a class; those below its first heading come last.
-
-    The heading of a field is its own, or that of the class that declares it, or the first one.
-    """
-    bases = options.__mro__[::-1]
-    headings = {base: vars(base)["heading"] for base in bases if "heading" in vars(base)}
-    first = next(iter(headings.values()))
-    classes = {name: base for base in bases for name in inspect.get_annotations(base)}
-    panels = {field.name: field.hints.get("panel") or headings.get(classes[field.name], first) for field in fields}
+    """Return the parameters of a command for the fields of a class; those below its first heading come last."""
+    panels = options.panels()
+    first = next(vars(base)["heading"] for base in options.__mro__[::-1] if "heading" in vars(base))
     parameters = [_parameter(field, panels[field.name]) for field in fields]
     return sorted(parameters, key=lambda parameter: panels[parameter.name] == first)
 

@@ -3,6 +3,7 @@
 The command line, the form of the TUI, the notebook, sweep files and the reference are made from these classes.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,18 @@ class Options(Params):
         for name, field in cls.model_fields.items():
             if field.annotation in (bool, bool | None) and field.default is not False:
                 raise TypeError(f"{cls.__name__}.{name}: the default of a switch is False.")
+
+    @classmethod
+    def panels(cls) -> dict[str, str]:
+        """Return the heading of each field: its own, or that of the class that declares it, or the first one."""
+        bases = cls.__mro__[::-1]
+        headings = {base: vars(base)["heading"] for base in bases if "heading" in vars(base)}
+        classes = {name: base for base in bases for name in inspect.get_annotations(base)}
+        first = next(iter(headings.values()), "")
+        return {
+            name: hints_of(field).get("panel") or headings.get(classes[name], first)
+            for name, field in cls.model_fields.items()
+        }
 
     @field_validator("*", mode="before")
     @classmethod
