@@ -6,6 +6,7 @@ of 829. When `10 Tab 600` arrives at once, Textual types `10600` into the first 
 7 ms instead of 2.
 """
 
+import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from harness.core.text import sanitize
+from harness.tui.contrast import readable_variables
 
 _Codes = tuple[str, str, str]
 _MAX_GAP = 8
@@ -96,6 +98,7 @@ class ChangedCellsApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self._painted: list[Strip] = []
+        self._title_written = ""
 
     def on_load(self) -> None:
         # After another program has used the terminal, nothing on it is known.
@@ -103,6 +106,12 @@ class ChangedCellsApp(App[None]):
 
     def on_resize(self) -> None:
         self._painted.clear()
+
+    def write_title(self, title: str) -> None:
+        """Set the title of the terminal, where it has one."""
+        if title != self._title_written and self._driver is not None and os.environ.get("TERM") != "linux":
+            self._title_written = title
+            self._driver.write(f"\x1b]0;{sanitize(title)}\x07")
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, CompositorUpdate) and not self._batch_count and not self.is_headless:
@@ -127,13 +136,21 @@ class OrderedKeysApp(ChangedCellsApp):
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
 
+    DEFAULT_CSS = "Screen Button.-style-default.-primary { background: $primary-darken-2; }"
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the variables of the theme, with texts that are readable."""
+        variables = readable_variables(super().get_css_variables(), is_dark=self.current_theme.dark)
+        self.theme_variables = variables
+        return variables
+
     def notify(self, message: str, **options: Any) -> None:
         """Show `message` as a notification: as text, without what a model or a file could steer a terminal with."""
         super().notify(sanitize(message), **options | {"markup": False})
 
     def action_help_quit(self) -> None:
         """Say how to quit, for those who press Ctrl+C."""
-        self.notify("ctrl+q quits. Runs and audits go on.")
+        self.notify("q on a page quits, and ctrl+q everywhere. Runs and audits go on.")
 
     async def on_event(self, event: Event) -> None:
         if not isinstance(event, Key) or event.is_forwarded:

@@ -15,9 +15,10 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.overrides import OrderedKeysApp
-from harness.tui.screens.main import TABS, MainScreen
+from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.panels import Panel
+from harness.tui.widgets.bars import TABS
+from harness.tui.widgets.panels import Panel, PanelGroup
 from tests.functional.machine import pauses
 from tests.tools.tiers import long_values
 
@@ -30,12 +31,13 @@ class ScreenApp(OrderedKeysApp):
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, screen: Screen[Any]) -> None:
+    def __init__(self, screen: Screen[Any], theme: str = "textual-dark") -> None:
         super().__init__()
-        self.shown = screen
+        self.shown, self._first_theme = screen, theme
         self.results: list[Any] = []
 
     def on_mount(self) -> None:
+        self.theme = self._first_theme
         self.push_screen(self.shown, self.results.append)
 
 
@@ -58,9 +60,11 @@ async def open_app(
 
 
 @asynccontextmanager
-async def open_screen(screen: Screen[Any], *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+async def open_screen(
+    screen: Screen[Any], *, size: tuple[int, int] = (80, 24), theme: str = "textual-dark"
+) -> AsyncIterator[Pilot[None]]:
     """Start an application that shows `screen`."""
-    async with ScreenApp(screen).run_test(size=size) as pilot:
+    async with ScreenApp(screen, theme).run_test(size=size) as pilot:
         yield pilot
 
 
@@ -95,6 +99,11 @@ async def press(pilot: Pilot[None], *keys: str, then: Callable[[], Any] | type[S
     if isinstance(then, type):
         return await until(pilot, lambda: isinstance(pilot.app.screen, then) and pilot.app.screen)
     return await until(pilot, then)
+
+
+def focus_panel(pilot: Pilot[None], panel: str) -> None:
+    """Move the focus to a panel of the screen."""
+    pilot.app.screen.query(PanelGroup).first().go_to(panel)
 
 
 def text_of(pilot: Pilot[None], selector: str) -> str:

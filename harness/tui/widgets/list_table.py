@@ -23,6 +23,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from harness.tui.columns import GAP, Column, Layout, Row, fit, lay_out, sorted_rows, title_of
+from harness.tui.contrast import cursor_colour
 from harness.tui.widgets.panels import panel_of
 
 _CURSOR = "▌"
@@ -302,6 +303,8 @@ class ListTable(ScrollView, can_focus=True):
         style = base + self._cursor_style() if is_cursor else base
         segments = [Segment(_CURSOR if is_cursor else " ", style)]
         for text, meaning in self._spans(self._rows[row]):
+            # Dim text would be too faint under the cursor.
+            meaning = meaning.replace("dim", "") if is_cursor else meaning
             segments.append(Segment(text, style + style_of(self.app, meaning) if meaning else style))
         return Strip(segments).crop_extend(0, width, style)
 
@@ -336,7 +339,7 @@ class ListTable(ScrollView, can_focus=True):
         except (KeyError, ColorParseError):
             # A theme may use a colour of the terminal, which has no value here.
             return Style(reverse=self.has_focus, bold=True)
-        # Pale enough for the colours of the cells.
-        strong, pale = (0.5, 0.2) if self.app.current_theme.dark else (0.18, 0.08)
-        share = strong if self.has_focus else pale
-        return Style(bgcolor=self.background_colors[1].blend(colour, share).rich_color, bold=self.has_focus)
+        background = self.background_colors[1]
+        strong = cursor_colour(background, colour, is_dark=self.app.current_theme.dark)
+        shown = strong if self.has_focus else background.blend(strong, 0.5)
+        return Style(bgcolor=shown.rich_color, bold=self.has_focus)
