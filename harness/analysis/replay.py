@@ -212,16 +212,24 @@ def best_other_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
     """
     if spec.is_partial:
         return None
-    answers = load_answers(spec.round)
     best = _best_other_run(attack, spec)
-    if best is None or answers is None:
+    return None if best is None else curve_of(*best)
+
+
+def curve_of(folder: RunFolder, summary: RunSummary) -> ReferenceCurve | None:
+    """Return the curve of a run, with at most DRAWN_POINTS points; None in a blind round.
+
+    Raises HarnessError if the record cannot be read.
+    """
+    spec = folder.attack_spec()
+    answers = load_answers(spec.round)
+    if answers is None:
         return None
-    folder, summary = best
     with as_harness_error(folder.path):
         with GuessReader.of_run(folder, spec) as reader:
-            submission = submission_of(folder.attack_spec(), reader)
+            submission = submission_of(spec, reader)
         is_correct = correct_rows(submission.ids, submission.suffixes, answers)
-        curve = solved_curve(is_correct, submission.ids) / spec.round_examples
+        curve = solved_curve(is_correct, submission.ids) / spec.examples
     errors = log_spaced(len(curve), max_points=DRAWN_POINTS)
     return ReferenceCurve(folder.id, errors, curve[errors - 1], summary.recall_at_cap or 0.0)
 

@@ -50,7 +50,7 @@ def _parse_detail(text: Any) -> Any:
 _Detail = Annotated[dict[Any, Any], BeforeValidator(_parse_detail)]
 _DETAILS, _NAMED_DETAILS = TypeAdapter(list[tuple[_Detail]]), TypeAdapter(list[tuple[str, _Detail]])
 _LOADS = TypeAdapter(list[tuple[float, _Detail]])
-_EVENTS, _SAMPLES = TypeAdapter(list[tuple[int, float, str, _Detail]]), TypeAdapter(list[tuple[int, float, _Detail]])
+_EVENTS = TypeAdapter(list[tuple[int, float, str, _Detail]])
 
 
 class Point(NamedTuple):
@@ -356,11 +356,6 @@ class RunReader:
             "SELECT done.seq, done.at, weight FROM done JOIN batch USING (batch) WHERE done.seq > ? ORDER BY done.seq"
         )
         return self._read_typed(_WORK, query, after)
-
-    def telemetry(self, after: int = 0) -> list[tuple[int, float, dict[str, Any]]]:
-        """Return the telemetry samples after sequence number `after`: seq, time, sample."""
-        query = "SELECT seq, at, sample FROM telemetry WHERE seq > ? ORDER BY seq"
-        return self._read_typed(_SAMPLES, query, after)
 
     def last_telemetry(self) -> dict[str, Any]:
         """Return the last telemetry sample; empty before the first one."""

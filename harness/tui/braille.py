@@ -15,8 +15,15 @@ _BLANK = 0x2800
 _NO_CURVE = -1
 
 
+BACKGROUND = -2
+"""The colour of a character that covers the lower part of a band's cell."""
+TINT = 10_000
+"""Added to the number of a curve, it is the colour of its band."""
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+
 class Cell(NamedTuple):
-    """One cell: its character, the number of the curve that colours it, and of the band behind it (-1 for none)."""
+    """One cell: its character, the number of its colour, and of the curve whose band is behind it (-1 for none)."""
 
     character: str
     curve: int
@@ -31,6 +38,8 @@ class BrailleGrid:
         self._dots: Bools = np.zeros((rows * DOT_ROWS, columns * DOT_COLUMNS), np.bool_)
         self._curve: Ints = np.full((rows, columns), _NO_CURVE, np.int64)
         self._band: Ints = np.full((rows, columns), _NO_CURVE, np.int64)
+        self._edges: dict[tuple[int, int], tuple[str, int, int]] = {}
+        """The character, colour and band of cells that a band fills in part."""
         self._text: dict[tuple[int, int], tuple[str, int]] = {}
 
     def draw_curve(self, x: Floats, y: Floats, curve: int, *, is_step: bool) -> None:
@@ -46,12 +55,18 @@ class BrailleGrid:
             self._curve[top // DOT_ROWS : bottom // DOT_ROWS + 1, column // DOT_COLUMNS] = curve
 
     def draw_band(self, x: Floats, low: Floats, high: Floats, curve: int, *, is_step: bool) -> None:
-        """Fill the cells between the curves `low` and `high` [points]."""
+        """Fill the cells between the curves `low` and `high` [points]; where no curve is, its edges are in eighths."""
         columns, lows = self._sample(x, low, is_step=is_step)
         _, highs = self._sample(x, high, is_step=is_step)
-        tops, bottoms = self._dot_rows(highs) // DOT_ROWS, self._dot_rows(lows) // DOT_ROWS
-        for column, top, bottom in zip(columns, tops, bottoms, strict=True):
-            self._band[top : bottom + 1, column // DOT_COLUMNS] = curve
+        for column, bottom, top in zip((columns // DOT_COLUMNS).tolist(), lows.tolist(), highs.tolist(), strict=True):
+            first, last = (min(8 * self.rows, max(0, round(8 * self.rows * height))) for height in (bottom, top))
+            last = max(last, first + 1)
+            rows = slice(self.rows - 1 - (last - 1) // 8, self.rows - first // 8)
+            self._band[rows, column] = curve
+            # The upper edge fills the lower part of its cell; at the lower edge the background covers that part.
+            self._edges[rows.start, column] = _EIGHTHS[last % 8], TINT + curve, _NO_CURVE if last % 8 else curve
+            if first % 8 and rows.stop - 1 > rows.start:
+                self._edges[rows.stop - 1, column] = _EIGHTHS[first % 8], BACKGROUND, curve
 
     def draw_vertical(self, x: float, curve: int) -> None:
         """Draw a dotted vertical line; cells of other curves keep their colour."""
@@ -92,6 +107,9 @@ class BrailleGrid:
             [Cell(chr(_BLANK + code) if code else " ", curve, band) for code, curve, band in zip(*row, strict=True)]
             for row in zip(codes.tolist(), self._curve.tolist(), self._band.tolist(), strict=True)
         ]
+        for (row, column), edge in self._edges.items():
+            if not codes[row, column]:
+                cells[row][column] = Cell(*edge)
         for (row, column), (character, curve) in self._text.items():
             cells[row][column] = Cell(character, curve, cells[row][column].band)
         return cells

@@ -21,7 +21,6 @@ class Series:
     value: [points], NaN where there was no number.
     low, high: [points], the bounds of an interval around it.
     min_high: the axis reaches at least to this number.
-    is_step: each value holds until the next one.
     """
 
     title: str
@@ -30,7 +29,6 @@ class Series:
     low: Floats | None = None
     high: Floats | None = None
     min_high: float = 0.05
-    is_step: bool = True
 
 
 def recall_series(points: Sequence[Point], summary: RunSummary) -> Series:

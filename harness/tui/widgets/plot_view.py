@@ -13,7 +13,9 @@ from textual.widget import Widget
 
 from harness.analysis.replay import Moments, ReferenceCurve
 from harness.core.scoring import DRAWN_POINTS
+from harness.core.text import format_score, sanitize
 from harness.tui.axes import ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
+from harness.tui.braille import BACKGROUND, TINT
 from harness.tui.plot import DIM, Line, Plot, curve_colour, draw_plot
 from harness.tui.series import Series
 from harness.tui.snapshot import RunSnapshot
@@ -52,14 +54,18 @@ class PlotView(Widget, can_focus=True):
     def _style(self, curve: int, band: int) -> Style:
         background = self.background_colors[1]
         return Style(
-            foreground=self._colour(curve) if curve >= 0 else None,
-            background=background.blend(self._colour(band), 0.25) if band >= 0 else None,
+            foreground=self._colour(curve) if curve != -1 else None,
+            background=self._colour(TINT + band) if band >= 0 else background if curve != -1 else None,
         )
 
     def _colour(self, number: int) -> Color:
+        background = self.background_colors[1]
+        if number == BACKGROUND:
+            return background
+        if number >= TINT:
+            return background.blend(self._colour(number - TINT), 0.2)
         if number == DIM:
-            background = self.background_colors[1]
-            return background.get_contrast_text().blend(background, 0.45)
+            return background.get_contrast_text().blend(background, 0.35)
         return Color.parse(curve_colour(number, is_dark=self.app.current_theme.dark))
 
 
@@ -69,24 +75,19 @@ class RunPlot(StrEnum):
     ERRORS = "Recall vs. errors"
     TIME = "Recall vs. time"
     SCORES = "Best score of each example"
-    PACE = "Throughput"
-    LOAD = "Utilization"
-
-    def next(self, step: int) -> "RunPlot":
-        """Return the plot after this one, or before it."""
-        kinds = list(RunPlot)
-        return kinds[(kinds.index(self) + step) % len(kinds)]
 
 
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     """Return the plot, or why there is none."""
-    over_time = {RunPlot.TIME: snapshot.recall, RunPlot.PACE: snapshot.pace, RunPlot.LOAD: snapshot.load}
+    summary = snapshot.summary
     if kind is RunPlot.ERRORS and snapshot.figures.errors is None:
         return "The round is blind: recall is not known."
-    if not snapshot.figures.guessed and kind not in (RunPlot.PACE, RunPlot.LOAD):
-        return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
-    if kind in over_time:
-        return plot_over_time(over_time[kind]) if len(over_time[kind].at) > 1 else "Not measured yet."
+    if snapshot.loaded < 1 and not snapshot.figures.guessed:
+        return "reading …"
+    if not snapshot.figures.guessed:
+        return "No guesses." if summary.status.is_over else f"No guesses yet. {sanitize(summary.step)}".rstrip()
+    if kind is RunPlot.TIME:
+        return plot_over_time(snapshot.recall) if len(snapshot.recall.at) > 1 else "Not measured yet."
     return _errors_plot(snapshot, reference) if kind is RunPlot.ERRORS else _score_plot(snapshot)
 
 
@@ -94,11 +95,17 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
     figures = snapshot.figures
     assert figures.errors is not None and figures.recall is not None
     low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
-    lines = [Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)]
+    curve = Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)
+    return above_reference(curve, reference, snapshot.summary.error_cap, figures.recall_at_cap)
+
+
+def above_reference(curve: Line, reference: ReferenceCurve | None, cap: int, at_cap: float | None) -> Plot:
+    """Return the plot of a curve over errors, with its recall `at_cap`, above the dim one of the reference."""
+    lines = [curve]
     if reference is not None:
         label = f"best baseline {reference.id.partition('-')[0]}"
         lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
-    return plot_over_errors(lines, snapshot.summary.error_cap)
+    return plot_over_errors(lines, cap, at_cap=at_cap)
 
 
 def _score_plot(snapshot: RunSnapshot) -> Plot:
@@ -107,12 +114,13 @@ def _score_plot(snapshot: RunSnapshot) -> Plot:
     return Plot(x, axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
 
 
-def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") -> Plot:
-    """Return the plot of recall vs. errors with the error cap."""
+def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall", at_cap: float | None = None) -> Plot:
+    """Return the plot of recall vs. errors with the error cap, and the recall `at_cap` next to it."""
     end = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
     heights = [heights for line in lines for heights in (line.y, line.high) if heights is not None]
     y = axis_up_to(title, heights, min_high=0.05)
-    return Plot(ErrorsAxis("errors", 0.0, end), y, lines, mark=(float(cap), f"cap {cap:,}"))
+    value = "" if at_cap is None else f": {format_score(at_cap)}"
+    return Plot(ErrorsAxis("errors", 0.0, end), y, lines, mark=(float(cap), f"cap {cap:,}{value}"))
 
 
 def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
@@ -136,4 +144,4 @@ def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:
     lowest = min(float(curve[np.isfinite(curve)].min(initial=0.0)) for curve in heights)
     x = ClockAxis("time", 0.0, max([1.0, end, *series.at[-1:].tolist()]))
     y = axis_up_to(series.title, heights, min_high=series.min_high, low=lowest)
-    return Plot(x, y, [Line(series.at, series.value, low=series.low, high=series.high, is_step=series.is_step)])
+    return Plot(x, y, [Line(series.at, series.value, low=series.low, high=series.high)])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.arrays import Floats
-from harness.tui.braille import BrailleGrid
+from harness.tui.braille import BACKGROUND, TINT, BrailleGrid
 
 ROWS, COLUMNS = 6, 20
 BLANK = 0x2800
@@ -14,7 +14,7 @@ BLANK = 0x2800
 def dots(grid: BrailleGrid) -> np.ndarray:
     """Return the dots of each cell as the bits of its character, [rows, columns]."""
     characters = [[cell.character for cell in row] for row in grid.cells()]
-    return np.array([[0 if one == " " else ord(one) - BLANK for one in row] for row in characters])
+    return np.array([[max(0, ord(one) - BLANK) for one in row] for row in characters])
 
 
 @st.composite
@@ -79,8 +79,15 @@ def test_a_band_fills_the_cells_between_its_bounds() -> None:
     grid = BrailleGrid(4, 5)
     x = np.array([0.0, 1.0])
     grid.draw_band(x, np.array([0.3, 0.3]), np.array([0.6, 0.6]), 2, is_step=True)
-    assert [{cell.band for cell in row} for row in grid.cells()] == [{-1}, {2}, {2}, {-1}]
+    # Of 32 eighths, 0.3 to 0.6 are those from the 10th to the 19th.
+    edges = [{(cell.character, cell.curve, cell.band) for cell in row} for row in grid.cells()]
+    assert edges == [{(" ", -1, -1)}, {("▃", TINT + 2, -1)}, {("▂", BACKGROUND, 2)}, {(" ", -1, -1)}]
     assert not dots(grid).any()
+    grid.draw_curve(x, np.array([0.5, 0.5]), 0, is_step=True)
+    under_curve = dots(grid).any(axis=1)
+    assert [
+        {cell.band for cell in row} for row, is_under in zip(grid.cells(), under_curve, strict=True) if is_under
+    ] == [{2}]
 
 
 def test_a_curve_without_points_draws_nothing() -> None:

@@ -10,7 +10,6 @@ import pytest
 from harness.analysis.replay import ReferenceCurve
 from harness.tui.plot import Plot
 from harness.tui.run_feed import RunFeed
-from harness.tui.series import Series
 from harness.tui.snapshot import RunSnapshot
 from harness.tui.widgets.plot_view import RunPlot, plot_of
 from tests.records import EXAMPLES, recorded_run
@@ -37,12 +36,6 @@ def shown(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None
     return plot
 
 
-def test_keys_go_through_all_plots_in_both_directions() -> None:
-    kinds = list(RunPlot)
-    assert [kind.next(1) for kind in kinds] == kinds[1:] + kinds[:1]
-    assert [kind.next(1).next(-1) for kind in kinds] == kinds
-
-
 def test_recall_vs_errors_has_the_band_the_cap_and_the_reference_behind(home: Path) -> None:
     snapshot = snapshot_of(home)
     reference = ReferenceCurve("earlier-1", np.array([0, 300]), np.array([0.0, 0.9]), 0.5)
@@ -50,7 +43,7 @@ def test_recall_vs_errors_has_the_band_the_cap_and_the_reference_behind(home: Pa
     dim, own = plot.lines
     assert dim.number is None and "earlier" in dim.label and own.number == 0
     assert own.low is not None and own.high is not None and (own.low <= own.high).all()
-    assert plot.mark == (100.0, "cap 100")
+    assert plot.mark == (100.0, "cap 100: 0.500")
     assert plot.x.high >= 300 and plot.y.high >= 0.9
 
 
@@ -82,10 +75,8 @@ def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: 
     assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet.", "Not measured yet."}
 
 
-def test_throughput_and_utilization_are_over_time(home: Path) -> None:
-    at, values = np.array([0.0, 5.0, 10.0]), np.array([10.0, 20.0, 30.0])
-    series = {"pace": Series("suffixes/s", at, values), "load": Series("GPU %", at, values, min_high=100.0)}
-    snapshot = replace(snapshot_of(home), **series)
-    pace, load = shown(RunPlot.PACE, snapshot), shown(RunPlot.LOAD, snapshot)
-    assert (pace.y.title, load.y.title) == ("suffixes/s", "GPU %")
-    assert pace.y.high >= 30 and load.y.high == 100
+def test_a_run_without_guesses_says_what_it_waits_for_and_one_that_is_over_what_is_read(home: Path) -> None:
+    snapshot = snapshot_of(home, guesses=0)
+    waits = replace(snapshot, summary=replace(snapshot.summary, step="loading the model, 0:06"))
+    assert plot_of(RunPlot.ERRORS, waits, None) == "No guesses yet. loading the model, 0:06"
+    assert plot_of(RunPlot.ERRORS, replace(snapshot, loaded=0.5), None) == "reading …"
