@@ -20,14 +20,14 @@ from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thin
-from harness.tui.series import Series, recall_series
+from harness.tui.series import recall_series
 from harness.tui.snapshot import GuessLine, RunSnapshot, Verdict
 
 MAX_LINES = 500
 _BATCH_ROWS = 20_000
 _READING_SECONDS = 0.3
 _MAX_POINTS = 2_000
-_RATE_SECONDS = 30.0
+_RATE_SECONDS, _RECENT_RATES = 30.0, 12
 _EXACT_TIME_SHARE = 0.02
 _BAND_TIME_SHARE = 0.05
 NEAR_MISS_TOKENS = 5
@@ -60,10 +60,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._band: tuple[Ints, Floats, Floats] | None = None
         """The last band: its errors, and how far it reaches below and above the curve of its time."""
         self._band_seq = -1
-        self._pace: list[tuple[float, float]] = []
-        self._loads: list[tuple[float, float]] = []
-        self._last_load = 0
-        self._device = "CPU"
+        self._rates: deque[float] = deque(maxlen=_RECENT_RATES)
         self._work: deque[tuple[float, float]] = deque()
         self._last_work = 0
 
@@ -74,7 +71,6 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._read_guesses(reader)
         self._read_points(reader)
         self._read_work(reader)
-        self._read_load(reader)
         self._read_submission(reader, is_over=summary.status.is_over)
 
     def _snapshot(self, **common: Any) -> RunSnapshot:
@@ -85,11 +81,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             figures=figures,
             band=self._band_around(figures),
             recall=recall_series(self._points, summary),
-            pace=self._series("suffixes/s", self._pace, min_high=1.0),
-            load=self._series(f"{self._device} %", self._loads, min_high=100.0),
+            rates=tuple(self._rates),
             lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
             counts=Counter(self._counts),
-            suffixes_per_s=self._suffixes_per_s(),
             loaded=min(1.0, self._seq / summary.guesses) if summary.guesses else 1.0,
             **common,
         )
@@ -128,24 +122,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             while len(self._work) > 2 and at - self._work[1][0] > _RATE_SECONDS:
                 self._work.popleft()
             if (rate := self._suffixes_per_s()) is not None:
-                self._pace = thin([*self._pace, (at, rate)], _MAX_POINTS)
-
-    def _read_load(self, reader: GuessReader) -> None:
-        samples = reader.telemetry(self._last_load)
-        for seq, at, sample in samples:
-            self._last_load = seq
-            self._device = "GPU" if "gpu" in sample else "CPU"
-            percent = sample.get("gpu", sample.get("machine_cpu"))
-            if isinstance(percent, int | float):
-                self._loads.append((at, float(percent)))
-        if samples:
-            self._loads = thin(self._loads, _MAX_POINTS)
-
-    def _series(self, title: str, points: list[tuple[float, float]], *, min_high: float) -> Series:
-        """Return the numbers of `points` over the seconds since the first batch or sample."""
-        start = min((points[0][0] for points in (self._pace, self._loads) if points), default=0.0)
-        at, values = np.array(points, np.float64).reshape(-1, 2).T
-        return Series(title, at - start, values, min_high=min_high, is_step=False)
+                self._rates.append(rate)
 
     def _update_band(self) -> None:
         """Compute the band of the present curve again, in at most the share `_BAND_TIME_SHARE` of the time.

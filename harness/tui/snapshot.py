@@ -71,19 +71,16 @@ class RunSnapshot(Snapshot):
     band: around each point of the curve of `figures`, as wide as it was a little earlier; None in a blind round and
     before it is computed.
     recall: over time, or the number of guesses in a blind round.
-    pace: suffixes per second. load: use of the GPU, or of the whole processor if the run uses none, in percent.
+    rates: the last sampling rates in suffixes per second, newest last; none before the first two batches.
     lines: the last guesses of each verdict, oldest first. counts: all of them.
-    suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
 
     figures: Figures
     band: CurveBand | None
     recall: Series
-    pace: Series
-    load: Series
+    rates: tuple[float, ...]
     lines: Mapping[Verdict, tuple[GuessLine, ...]]
     counts: Mapping[Verdict, int]
-    suffixes_per_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.replay import ReferenceCurve, best_other_curve
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
+from harness.tui.plot import Plot
 from harness.tui.run_feed import RunFeed
+from harness.tui.run_list import BASELINE
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import RunSnapshot
@@ -23,9 +25,10 @@ from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView, RunPlot, plot_of
-from harness.tui.widgets.run_figures import BASELINE, RunFigures
+from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)
+_TWO_PLOTS_WIDTH = 160
 
 
 class RunPanels(PanelGroup):
@@ -33,9 +36,14 @@ class RunPanels(PanelGroup):
 
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
 
+    def on_resize(self) -> None:
+        """Show two plots side by side where there is room."""
+        self.set_class(self.size.width >= _TWO_PLOTS_WIDTH, "-two-plots")
+
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(PlotView(id="plot-view"), id="plot", label="Plot")
+            views = Horizontal(PlotView(id="plot-view"), PlotView(id="time-view"))
+            yield Panel(views, id="plot", label="Plot")
             details = VerticalScroll(Static("reading …", id="details-text"), id="details-scroll")
             yield Panel(details, id="details", label="Figures")
         yield GuessTable(id="guesses")
@@ -58,6 +66,8 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self._feed: RunFeed | None = None
         self._reference: ReferenceCurve | None = None
         self._plot = RunPlot.ERRORS
+        self._plots: list[RunPlot] = []
+        """The plots that have something to show."""
         self._facts: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
@@ -110,19 +120,26 @@ class RunScreen(WatchScreen[RunSnapshot]):
             lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
             self.query_one("#details-text", Static).update(label_facts(facts), layout=lengths != before)
             self._facts = facts
-        self.query_one(GuessTable).show(snapshot.lines, snapshot.counts)
+        self.query_one(GuessTable).show(snapshot)
         self._draw(snapshot)
 
     def _draw(self, snapshot: RunSnapshot) -> None:
-        panel, view = self.query_one("#plot", Panel), self.query_one("#plot-view", PlotView)
-        number = list(RunPlot).index(self._plot) + 1
-        panel.set_title(f"{self._plot.value} · {number} of {len(RunPlot)}, [ ]")
-        view.show(plot_of(self._plot, snapshot, self._reference))
+        contents = {kind: plot_of(kind, snapshot, self._reference) for kind in RunPlot}
+        self._plots = [kind for kind, content in contents.items() if isinstance(content, Plot)]
+        shown = self._plot if self._plot in self._plots or not self._plots else self._plots[0]
+        has_room, time_view = self.query_one(RunPanels).has_class("-two-plots"), self.query_one("#time-view", PlotView)
+        time_view.display = has_room and shown is RunPlot.ERRORS and RunPlot.TIME in self._plots
+        second = " and time" if time_view.display else ""
+        place = f" · {self._plots.index(shown) + 1} of {len(self._plots)}, [ ]" if len(self._plots) > 1 else ""
+        self.query_one("#plot", Panel).set_title(f"{shown.value}{second}{place}")
+        self.query_one("#plot-view", PlotView).show(contents[shown])
+        time_view.show(contents[RunPlot.TIME])
 
     def action_plot(self, step: int) -> None:
-        self._plot = self._plot.next(step)
         self.show_panel("plot")
-        if self._snapshot is not None:
+        if self._snapshot is not None and self._plots:
+            at = self._plots.index(self._plot) if self._plot in self._plots else 0
+            self._plot = self._plots[(at + step) % len(self._plots)]
             self._draw(self._snapshot)
 
     def action_verdict(self) -> None:

@@ -17,17 +17,18 @@ from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
 from harness.core.rows import Kind
-from harness.core.text import NO_VALUE
+from harness.core.text import NO_VALUE, sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlight, parse_example_id, search_guesses, suffix_spans
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
-from harness.tui.snapshot import GuessLine, Verdict
+from harness.tui.snapshot import GuessLine, RunSnapshot, Verdict
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _WIDTHS = {Kind.REAL: 9, Kind.INTEGER: 5}
 _NUMBERS = {column.name: _WIDTHS[column.kind] for column in GUESSES.columns if column.name not in ("example", "suffix")}
-_PREFIX_CHARACTERS = 26
+_PREFIX_CHARACTERS, _ROOMY_WIDTH = 26, 100
+"""The cells of the prefix, of which a table that is narrower than this shows half."""
 _MEANINGS = {True: "good", False: "bad", None: "dim"}
 
 
@@ -61,6 +62,7 @@ class GuessTable(Panel):
         self._verdict = Verdict.ALL
         self._results: Sequence[GuessLine] | None = None
         self._query = self._asked = ""
+        self._none = "reading …"
         self._lines: dict[str, GuessLine] = {}
         self._rows: dict[str, Row] = {}
 
@@ -79,12 +81,14 @@ class GuessTable(Panel):
         self._feed, self._text = feed, text
         self._rows.clear()
 
-    def show(self, lines: Mapping[Verdict, Sequence[GuessLine]], counts: Mapping[Verdict, int]) -> None:
-        """Show the newest guesses, unless a search is shown. counts: all guesses of each verdict."""
-        self._newest, self._counts = lines, counts
+    def show(self, snapshot: RunSnapshot) -> None:
+        """Show the newest guesses, unless a search is shown."""
+        self._newest, self._counts = snapshot.lines, snapshot.counts
+        status = "none" if snapshot.summary.status.is_over else "none yet"
+        self._none = status if snapshot.loaded == 1 else "reading …"
         if self._results is None:
             self._set_title()
-            self._fill(lines[self._verdict])
+            self._fill(self._newest[self._verdict])
 
     def action_verdict(self) -> None:
         verdicts = list(Verdict)
@@ -185,7 +189,7 @@ class GuessTable(Panel):
     def _fill(self, lines: Sequence[GuessLine]) -> None:
         if self._feed is None:
             return
-        none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else "none yet"
+        none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else self._none
         self.show_empty("" if lines or self._results is not None else none)
         rows = list[Row]()
         # An attack without trials reports 0 for each guess.
@@ -197,12 +201,13 @@ class GuessTable(Panel):
             self._rows[key] = cache.get(key) or Row(str(line.seq), partial(self._cells, line, names))
             rows.append(self._rows[key])
         self._lines = {str(line.seq): line for line in lines}
-        self.table.show(_columns(names), rows)
+        self.table.show(_columns(names, self.size.width), rows)
 
     def _cells(self, line: GuessLine, names: Sequence[str]) -> list[Cell]:
         assert self._feed is not None
         prefixes, answers = self._feed.prefixes, self._feed.answers
-        prefix = self._text.text(prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
+        prefix = sanitize(self._text.text(prefixes[line.example].tolist()))
+        query = self._query
         answer = None if answers is None else answers[line.example]
         differing = "" if not line.differing else f" {line.differing}"
         if (line.differing or 0) > NEAR_MISS_TOKENS:
@@ -213,18 +218,19 @@ class GuessTable(Panel):
             [(f"{line.example}", "bold")],
             *(_number_text(line.numbers[name]) for name in names),
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
-            highlight([(prefix, "dim")], self._query),
+            lambda width: highlight([(prefix[-width:], "dim")], query),
             suffix,
         ]
 
 
-def _columns(names: Sequence[str]) -> list[Column]:
-    """Return the columns of the table with those of these numbers."""
+def _columns(names: Sequence[str], width: int) -> list[Column]:
+    """Return the columns of a table that is `width` cells wide, with those of these numbers."""
+    prefix = _PREFIX_CHARACTERS if width >= _ROOMY_WIDTH else _PREFIX_CHARACTERS // 2
     return [
         Column("example", width=7, is_right=True),
         *(Column(name, width=max(_NUMBERS[name], len(name)), is_right=True) for name in names),
         Column("diff", width=4),
-        Column("prefix", width=_PREFIX_CHARACTERS, min_width=8, is_right=True),
+        Column("prefix", width=prefix, min_width=8, is_right=True),
         Column("suffix", fills=True, min_width=10),
     ]
 

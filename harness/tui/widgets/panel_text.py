@@ -7,7 +7,7 @@ from harness.core.text import NO_VALUE, format_number, format_score, pluralize, 
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
-from harness.tui.columns import Column, bar
+from harness.tui.columns import Column, bar, spark
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.tables import CellsOf, Table, table_of
 
@@ -49,9 +49,10 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
     """Return the sampling rate and the load of the machine; nothing once the run is over."""
     if snapshot.summary.status.is_over:
         return []
-    facts, rate = list[Fact](), snapshot.suffixes_per_s
-    if rate is not None:
-        facts = [("suffixes/s", f"{rate:,.1f}"), ("tokens/s", f"{rate * suffix_length:,.0f}")]
+    facts = list[Fact]()
+    if rates := snapshot.rates:
+        trend = spark(rates, max(rates))
+        facts = [("suffixes/s", f"{rates[-1]:,.1f}  {trend}"), ("tokens/s", f"{rates[-1] * suffix_length:,.0f}")]
     warning = snapshot.summary.warning
     return [*facts, *_machine_facts(snapshot.telemetry), *([("warning", sanitize(warning))] if warning else [])]
 

@@ -8,11 +8,10 @@ from textual.widgets import Digits, Static
 from harness.core.text import NO_VALUE, format_score, sanitize
 from harness.core.times import format_duration
 from harness.tui.columns import bar
+from harness.tui.run_list import BASELINE
 from harness.tui.snapshot import RunSnapshot, Snapshot
 
 _BAR_CELLS = 16
-BASELINE = "baseline"
-"""The attack that every run is compared with."""
 
 
 class Figure(Vertical):
@@ -112,14 +111,14 @@ def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
     lines = [_bar_line("budget", spent, summary.time_text, cells)]
     if summary.progress is None:
         words = "not known" if summary.status.is_over else "not known yet"
-        lines.append(Content.assemble(("work   ", "$foreground 55%"), words))
+        lines.append(Content.assemble(("work   ", "$foreground 70%"), words))
     else:
-        words = ", ".join(filter(None, [summary.eta_text, sanitize(summary.step)]))
-        lines.append(_bar_line("work", summary.progress, words, cells))
+        # Both together are cut at 120 columns.
+        lines.append(_bar_line("work", summary.progress, summary.eta_text or sanitize(summary.step), cells))
     return Content("\n").join(lines)
 
 
 def _bar_line(label: str, share: float, words: str, cells: int) -> Content:
     done, left = bar(share, cells)
-    dim = "$foreground 55%"
+    dim = "$foreground 70%"
     return Content.assemble((f"{label:<7}", dim), (done, "$text-primary"), (left, dim), f" {share:4.0%}  {words}")

@@ -123,23 +123,6 @@ def test_a_band_lies_around_the_curve_even_if_it_is_older_than_the_curve(run: Re
         assert (band.low >= 0).all() and (band.high <= 1).all() and (band.low < band.high).any()
 
 
-def test_the_pace_and_the_load_are_read_from_the_record(run: Recorded) -> None:
-    feed = RunFeed(run.folder)
-    for number in range(4):
-        batch = run.batch(str(number), 10.0)
-        with run.store.transaction():
-            run.store.end_batch(*batch)
-            run.store.add_telemetry({"cpu": 1.0, "machine_cpu": 10.0 * number})
-    snapshot = feed.poll()
-    assert snapshot.load.title == "CPU %" and snapshot.load.value.tolist() == [0.0, 10.0, 20.0, 30.0]
-    assert len(snapshot.pace.at) == 3 and (snapshot.pace.value > 0).all()
-    assert (np.diff(snapshot.pace.at) >= 0).all() and (np.diff(snapshot.load.at) >= 0).all()
-    with run.store.transaction():
-        run.store.add_telemetry({"cpu": 1.0, "gpu": 97.0})
-    again = feed.poll().load
-    assert again.title == "GPU %" and again.value[-1] == 97.0
-
-
 def test_only_the_last_lines_are_kept_and_all_guesses_are_scored(run: Recorded) -> None:
     batch = run.batch("a")
     run.guess(batch, [(number % EXAMPLES, number < EXAMPLES, -number) for number in range(MAX_LINES + 40)])
@@ -201,7 +184,7 @@ def test_a_final_order_is_used_once_the_run_is_over(run: Recorded) -> None:
 
 def test_points_rate_and_telemetry_come_from_the_record(run: Recorded) -> None:
     feed = RunFeed(run.folder)
-    assert feed.poll().suffixes_per_s is None
+    assert feed.poll().rates == ()
     for number in range(3):
         batch = run.batch(str(number))
         with run.store.transaction():
@@ -211,7 +194,7 @@ def test_points_rate_and_telemetry_come_from_the_record(run: Recorded) -> None:
     for snapshot in (feed.poll(), feed.poll()):
         assert snapshot.recall.at.tolist() == [0.0, 1.0, 2.0] and snapshot.recall.value[-1] == pytest.approx(2 / 9)
         assert snapshot.telemetry == {"cpu": 2}
-        assert snapshot.suffixes_per_s is not None and snapshot.suffixes_per_s > 0
+        assert len(snapshot.rates) == 2 and min(snapshot.rates) > 0
 
 
 def test_a_long_history_keeps_its_newest_point(run: Recorded) -> None:

@@ -61,11 +61,9 @@ def difference(
         figures=figures,
         band=None,
         recall=none,
-        pace=none,
-        load=none,
+        rates=(),
         lines={},
         counts={},
-        suffixes_per_s=None,
     )
     return difference_to_baseline(snapshot, baseline)
 
