@@ -9,8 +9,8 @@ from enum import StrEnum
 from itertools import product
 from pathlib import Path
 
-from harness.core.attack import Params
 from harness.core.errors import HarnessError
+from harness.core.options import Options
 from harness.core.parameters import NEW_PATH, NULL_WORDS, Parameter, parameters_in, setting_text
 from harness.core.paths import expand_home
 from harness.core.rounds import Round, load_round
@@ -58,6 +58,7 @@ class Field(Parameter):
     is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`).
     is_argument: an argument of the command, which has no name there.
     is_repeatable: several values with commas between them.
+    section: the heading below which the help of the command lists it.
     """
 
     kind: FieldKind = FieldKind.TEXT
@@ -65,6 +66,7 @@ class Field(Parameter):
     is_option: bool = False
     is_argument: bool = False
     is_repeatable: bool = False
+    section: str = ""
 
     @property
     def key(self) -> str:
@@ -205,32 +207,35 @@ def round_description(round_: Round) -> str:
     return ", ".join(filter(None, parts))
 
 
-def option_fields(options: type[Params], *, uses_target: bool = True) -> Iterator[Field]:
+def option_fields(options: type[Options], *, uses_target: bool = True) -> Iterator[Field]:
     """Yield the field of each option of a command that a form asks for; some options need a target."""
+    sections = options.panels()
     for parameter in parameters_in(options.model_json_schema()):
         hints = parameter.hints
         is_useless = hints.get("needs_target") and not uses_target
         if hints.get("is_hidden") or not hints.get("is_in_form", True) or is_useless:
             continue
         default, separator = hints.get("default"), hints.get("separator")
-        text = "" if default is None else parameter.default
-        is_list = parameter.value_type is list
+        is_needed, is_list = parameter.default is None, parameter.value_type is list
+        text = None if is_needed else "" if default is None else parameter.default
         if is_list:
-            text = str(separator or "").join(map(str, default or ()))
+            text = None if is_needed else str(separator or "").join(map(str, default or ()))
             parameter = replace(parameter, rules={"type": "string"})
         option = _field(replace(parameter, default=text, is_nullable=False))
         is_repeatable = is_list and not separator
+        unused = "needed" if is_needed else "not used"
         yield replace(
             option,
             name=(hints.get("name") or parameter.name).replace("_", "-"),
             kind=FieldKind.ROUND if parameter.name.endswith("round") else option.kind,
             description=parameter.description + (" Separate several with commas." if is_repeatable else ""),
-            empty_means=hints.get("unset") or ("" if text or option.kind is FieldKind.SWITCH else "not used"),
+            empty_means=hints.get("unset") or ("" if text or option.kind is FieldKind.SWITCH else unused),
             type=option.type if option.kind is FieldKind.NUMBER else "",
             bounds=() if is_list else option.bounds,
             is_option=True,
             is_argument=bool(hints.get("is_argument")),
             is_repeatable=is_repeatable,
+            section=sections[parameter.name],
         )
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from textual.widgets import Button, Input, Select, Static, Switch
+from textual.widgets import Button, Input, Select, Switch
 
 from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile
@@ -33,14 +33,17 @@ async def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> No
     async with open_screen(screen_of("baseline", ROOT / "attacks"), size=size) as pilot:
         rows = await form(pilot)
         screen = stage(pilot).shown
-        for _ in rows:
+        focused_fields = 0
+        while not isinstance(screen.focused, Button):
             for selector in ("#submit", "#command"):
                 region = screen.query_one(selector).region
                 assert region.height >= 1 and region.bottom <= size[1]
             focused = screen.focused
             assert focused is not None and screen.query_one("#fields").region.contains_region(focused.region)
+            focused_fields += 1
             await pilot.press("tab")
-        assert isinstance(screen.focused, Button)
+        # Those of the device are folded: one stop for all of them.
+        assert len(rows) - focused_fields >= 4
         assert "harness run baseline --round demo" in screen_text(pilot.app)
 
 
@@ -79,7 +82,7 @@ async def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() ->
 async def test_a_round_is_described_and_gives_the_default_budget() -> None:
     async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
-        await until(pilot, lambda: "budget 10:00" in str(rows["--round"].query_one(".help", Static).content))
+        await until(pilot, lambda: "budget 10:00" in str(rows["--round"].help))
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
         assert (budget.placeholder, target.placeholder) == ("10:00 (the round's)", "demo (the round's)")
         await typed(pilot, rows["--round"], "demmo")

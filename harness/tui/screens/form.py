@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
@@ -63,7 +64,7 @@ class FormScreen(Screen[str | None]):
     AUTO_FOCUS = None
     CSS_PATH = ["form.tcss"]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high"), (36, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high")]  # noqa: RUF012
     # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
     # around the terminal may use F5; ctrl+r and ctrl+y reach a full-screen program everywhere.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,6 +74,8 @@ class FormScreen(Screen[str | None]):
         Binding("r", "retry", "Retry", tooltip="Read the parameters again"),
         Binding("escape", "cancel", "Back", tooltip="Cancel the command, or close the form"),
     ]
+    TAKES_LETTERS: ClassVar[bool] = True
+    """True if letters and digits are values, and no keys of the application."""
     LABEL: ClassVar[str] = "Start"
     PROGRESS: ClassVar[str] = "starting"
 
@@ -110,6 +113,7 @@ class FormScreen(Screen[str | None]):
         yield FormFields(id="fields", can_focus=False)
         yield from self.compose_below()
         with Vertical(id="foot"):
+            yield Static(Content(""), id="help")
             with VerticalScroll(id="command", can_focus=False):
                 yield Static(Content(""))
             with Horizontal(id="start-line"):
@@ -172,6 +176,16 @@ class FormScreen(Screen[str | None]):
         await fields.show(self._form.fields, values)
         self.enter(Phase.EDITING)
         self.show_values(values)
+
+    @on(FieldRow.Described)
+    def _show_help(self, event: FieldRow.Described) -> None:
+        if event.row.has_focus_within:
+            self.query_one("#help", Static).update(event.row.help)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Show no help while what has the focus is no field."""
+        if not any(isinstance(node, FieldRow) for node in event.widget.ancestors_with_self):
+            self.query_one("#help", Static).update("")
 
     def show_source(self) -> None:
         """Show where the values come from."""

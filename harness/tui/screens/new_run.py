@@ -4,14 +4,16 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from textual.content import Content
 
 from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
+from harness.core.options import Options
 from harness.core.parameters import setting_text
 from harness.core.rounds import load_round
-from harness.core.run_request import AuditRequest, DeviceOptions, RunRequest
+from harness.core.run_request import AuditRequest, RunRequest
 from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import AttackSchema, fetch_schema
@@ -33,14 +35,14 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     # What the attack declares is known here.
     declared = {"reference": attack.reference_model or "none", "guesses-per-example": str(attack.guesses_per_example)}
     options = (replace(field, empty_means=declared.get(field.name, field.empty_means)) for field in options)
-    fields = (round_, *visible_parameters, *sorted(options, key=lambda field: field.name in DeviceOptions.model_fields))
+    fields = (round_, *visible_parameters, *options)
     return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(visible_parameters))
 
 
 def audit_form(audit: str) -> Form:
     """Return the form of an audit: what it measures, its parameters, then the options of the run."""
     entry = AUDITS[audit]
-    classes = (entry.subject_type(), entry.audit_type().params_type(), AuditRequest)
+    classes = (entry.subject_type(), cast("type[Options]", entry.audit_type().params_type()), AuditRequest)
     fields = tuple(field for options in classes for field in option_fields(options))
     return Form(("audit", audit), f"audit {audit}", fields)
 

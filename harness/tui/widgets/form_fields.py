@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.suggester import Suggester, SuggestFromList
 from textual.widget import Widget
-from textual.widgets import Input, Label, Select, Static, Switch
+from textual.widgets import Collapsible, Input, Label, Select, Static, Switch
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
@@ -26,6 +26,8 @@ from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
 from harness.tui.form import FROM_ROUND, Field, FieldKind, round_description
 
+_FOLDED = ("Device", "Cluster", "Endpoint")
+"""The sections that are folded while all of their values are the defaults."""
 _MAX_ENTRIES = 10_000
 _MAX_TEXT = 1000
 _MAX_HELP = 240
@@ -71,28 +73,43 @@ class FieldRow(Vertical):
 
         row: "FieldRow"
 
+    @dataclass
+    class Described(Message):
+        """A row has the focus, or what is known about its value has changed."""
+
+        row: "FieldRow"
+
     def __init__(self, field: Field, text: str) -> None:
         super().__init__()
         self.field = field
         self.text = self._initial = text
+        self.help = _help(field.description)
+        """The purpose of the field, or what is known about its value."""
         self._facts = Static(Content(""), classes="facts")
-        self._help = Static(_help(field.description), classes="help")
+        self._label = Label("", classes="name")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
-            yield Label(Content(sanitize(self.field.name)), classes="name")
+            yield self._label
             yield self._control()
             yield self._facts
-        yield self._help
+
+    @property
+    def is_changed(self) -> bool:
+        """True if the value is not the default; a needed value has none."""
+        return self.field.default is not None and self.field.value_of(self.text) is not None
 
     def show_error(self, error: str | None, *, note: str = "") -> None:
         """Show `error` after the control, or without one the valid values; a `note` replaces the help."""
         self.set_class(error is not None, "-faulty")
+        marks = "● " if self.is_changed else "", " *" if self.field.default is None else ""
+        self._label.update(Content(sanitize(self.field.name).join(marks)))
         # A switch shows its position only by colour, which some terminals lack.
         facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
         self._facts.update(Content(sanitize(facts if error is None else f"✗ {error}")))
-        self._help.update(_help(note or self.field.description))
-        self._help.set_class(not (note or self.field.description), "-empty")
+        self.help = _help(note or self.field.description)
+        if self.has_focus_within:
+            self.post_message(self.Described(self))
 
     def show_placeholder(self, text: str) -> None:
         """Replace the placeholder of the input."""
@@ -103,9 +120,10 @@ class FieldRow(Vertical):
         self.query_one(".control").focus()
 
     def on_descendant_focus(self) -> None:
-        """Highlight the row and scroll it into view, help included."""
+        """Highlight the row, scroll it into view and describe it."""
         self.add_class("-focused")
         self.scroll_visible(animate=False)
+        self.post_message(self.Described(self))
 
     def on_descendant_blur(self) -> None:
         self.remove_class("-focused")
@@ -162,14 +180,21 @@ class FormFields(VerticalScroll):
     """All fields with their errors, which are found while the user types."""
 
     HELP = (
-        "The values; the command line below does the same. Enter goes to the next field, and the right arrow completes "
-        "a path. An error appears next to its field. An empty field uses the value shown in grey."
+        "The values; the command line below does the same. Enter goes to the next field, or opens a section, and the "
+        "right arrow completes a path. An error appears next to its field. An empty field uses the value shown in "
+        "grey. * marks what is needed, ● what is not the default."
     )
 
     async def show(self, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         """Mount the fields with `values`, by field key, and focus the first one."""
         rows = [FieldRow(field, values[field.key]) for field in fields]
-        await self.mount_all(rows)
+        rows.sort(key=lambda row: row.field.default is not None)
+        await self.mount_all(row for row in rows if row.field.section not in _FOLDED)
+        for section in _FOLDED:
+            folded = [row for row in rows if row.field.section == section]
+            title = f"{section}: {', '.join(row.field.name for row in folded)}"
+            if folded:
+                await self.mount(Collapsible(*folded, title=title, collapsed=not any(row.is_changed for row in folded)))
         for row in rows:
             self._check(row)
         rows[0].focus_control()
@@ -183,8 +208,11 @@ class FormFields(VerticalScroll):
         rows = [row for row in self.query(FieldRow) if row.field.key in errors]
         for row in rows:
             row.show_error(errors[row.field.key])
+            for section in row.ancestors:
+                if isinstance(section, Collapsible):
+                    section.collapsed = False
         if rows:
-            rows[0].focus_control()
+            self.call_after_refresh(rows[0].focus_control)
 
     @on(FieldRow.Edited)
     def _check_edited(self, event: FieldRow.Edited) -> None:
