@@ -88,6 +88,27 @@ def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> d
     }
 
 
+def verdict_of(compared: Compared) -> str:
+    """Return in a sentence which run is the best, by how much, and at which price; empty if no two runs are tested."""
+    runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
+    tested = sorted(
+        {number for pair in compared.pairs for number in pair}, key=lambda number: -scores[number].recall_at_cap
+    )
+    if not tested:
+        return ""
+    best, second = sorted(tested, key=lambda number: -scores[number].recall_at_cap)[:2]
+    pair, sign = compared.pairs[min(best, second), max(best, second)], 1 if best < second else -1
+    low, high = sorted((sign * pair.difference.interval.low, sign * pair.difference.interval.high))
+    names = [f"{_short(runs[number])} {runs[number].attack}" for number in (best, second)]
+    difference = f"{format_score(sign * pair.difference.difference)} {format_interval(low, high)}"
+    gap = f"{difference}, {format_p_value(pair.mcnemar_p)}"
+    verb = f"beats {names[1]} by {gap}" if low > 0 else f"and {names[1]} cannot be told apart: {gap}"
+    times = [max(runs[number].elapsed_s, 1.0) for number in (best, second)]
+    ratio = times[0] / times[1]
+    price = f"{ratio:.2g} times as long" if not 0.8 < ratio < 1.25 else "as long"
+    return f"{names[0]} {verb}. It took {price}."
+
+
 def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return one row per run: its marker, name, recall, and the interval as a line on a common scale."""
     runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
@@ -162,7 +183,10 @@ def setting_table(compared: Compared) -> Table:
     """Return the settings that are not the same for all runs; hashes only say that something differs."""
     columns = [Column("setting", min_width=10), *(Column(name, min_width=8) for name in compared.names)]
     rows: list[Row] = []
-    for name, values in compared.comparison.differing.items():
+    differing = compared.comparison.differing
+    # What was set for the attack comes first.
+    for name in sorted(differing, key=lambda name: not name.startswith("params.")):
+        values = differing[name]
         if name.startswith(_HASHES):
             label = _HASH_LABELS.get(name, name.removeprefix("sha256."))
             hint = "differs, Enter shows the difference" if label == SOURCE else "differs"
@@ -192,8 +216,10 @@ def _matrix_cell(pairs: Mapping[tuple[int, int], Contrast], row: int, column: in
     pair = pairs.get((min(row, column), max(row, column)))
     if pair is None:
         return [("no test", "warning")]
-    difference = _difference(pair, 1 if row < column else -1)
-    return [difference, (" ≈", "dim")] if "dim" in difference[1] else [difference]
+    sign = 1 if row < column else -1
+    interval = pair.difference.interval
+    low, high = sorted((sign * interval.low, sign * interval.high))
+    return [_difference(pair, sign), (f" {format_interval(low, high, is_signed=True)}", "dim")]
 
 
 def _difference(pair: Contrast, sign: int) -> Span:

@@ -20,7 +20,18 @@ from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.records import change_spec
-from tests.tui.piloting import SIZES, burst, notifications, open_screen, press, screen_text, text_of, title_of, until
+from tests.tui.piloting import (
+    SIZES,
+    burst,
+    focus_panel,
+    notifications,
+    open_screen,
+    press,
+    screen_text,
+    text_of,
+    title_of,
+    until,
+)
 from tests.tui.stored import live_run, stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -104,7 +115,7 @@ async def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: t
         assert answers is not None and notes[0].split() == [str(token) for token in answers[0]]
         table.move_to("1")
         await press(pilot, "enter", then=ExampleScreen)
-        await until(pilot, lambda: table_of(pilot, "candidates").row_count == 4)
+        await until(pilot, lambda: table_of(pilot, "candidates").row_count == 5)
         rows = rows_of(table_of(pilot, "candidates"))
         assert [rows[f"{folder.id} 1"][1] for folder in pair] == ["✓", "✗ 1"]
         assert [rows[f"run {folder.id}"] for folder in pair] == [[f"{folder.id}: 1 candidate"] for folder in pair]
@@ -152,7 +163,7 @@ async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
     async with open_comparison(pair) as pilot:
         table = table_of(pilot, "setting-table")
         assert rows_of(table)["seed"] == ["seed", "0", "1"]
-        await pilot.press("5")
+        focus_panel(pilot, "settings")
         table.move_to("seed")
         await until(pilot, lambda: "enter" not in pilot.app.screen.active_bindings)
         table.move_to("source")
@@ -186,7 +197,7 @@ async def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder]
     leak_examples(machine.folder, 16)
     async with open_comparison((pair[0], other)) as pilot:
         await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
-        await pilot.press("u", "1", "4", "enter", "]", "escape")
+        await pilot.press("u", "tab", "enter", "]", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
     remove_run(other)
 

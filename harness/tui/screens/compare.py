@@ -22,7 +22,7 @@ from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
-from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, is_tested, tables_of
+from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, is_tested, tables_of, verdict_of
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
@@ -150,7 +150,9 @@ class CompareScreen(PanelScreen):
         left_out = sum(not is_tested(run) for run in comparison.runs)
         if left_out:
             title += f" · {left_out} not over or without guesses: left out of the tests"
-        self.query_one("#header", Static).update(Content(sanitize(title)))
+        self.query_one("#header", Static).update(
+            Content("\n").join(Content(sanitize(line)) for line in (verdict_of(compared), title) if line)
+        )
         content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
         for name, (columns, rows) in content.items():
             view = self.query_one(f"#{name}-table", ListTable)

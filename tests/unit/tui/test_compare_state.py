@@ -19,6 +19,7 @@ from harness.tui.compare_state import (
     example_table,
     forest_table,
     setting_table,
+    verdict_of,
 )
 from tests.records import EXAMPLES, Recorded, change_spec, recorded_run
 
@@ -68,6 +69,21 @@ def test_a_run_that_is_not_over_is_left_out_of_the_tests(runs: list[Recorded]) -
     cells = [text_of(row)[1:] for row in rows]
     assert cells[0][1].startswith("+0.375") and cells[1][0].startswith("-0.375")
     assert [cells[0][2], cells[1][2], *cells[2]] == ["no test"] * 4 + ["·"]
+
+
+def test_a_comparison_begins_with_its_verdict(runs: list[Recorded], home: Path) -> None:
+    best, half, live = runs
+    assert verdict_of(compared(live, best, half)).startswith("best some beats half some by 0.375 [")
+    assert verdict_of(compared(half, best)) == verdict_of(compared(best, half))
+    assert verdict_of(compared(best, half)).endswith("It took as long.")
+    near = run_of(home, "near-1", range(11), seed=2)
+    assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [")
+    assert verdict_of(compared(best, live)) == ""
+
+
+def test_what_was_set_for_the_attack_comes_before_other_settings(home: Path) -> None:
+    pair = [run_of(home, f"{name}-1", [0], seed=name == "b", params={"width": name}) for name in "ab"]
+    assert next(row.key for row in setting_table(compared(*pair))[1]) == "params.width"
 
 
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
