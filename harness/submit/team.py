@@ -17,6 +17,11 @@ _Line = Annotated[
 _Address = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=r"^[^@\s]+@[^@\s]+$")]
 SUBMISSIONS = Path("submissions")
 TEAM, DESCRIPTION = "team.toml", "description.md"
+BEGINNINGS = {
+    TEAM: '# name = "the name of the team"\n\n[[members]]\nname = ""\n# affiliation = ""\n# email = ""\n',
+    DESCRIPTION: "<!-- What is new about the attack, in two to five pages of Markdown. -->\n\n# \n",
+}
+"""The text of a new file, by its name. Neither passes the checklist as it is, or without a remark."""
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
 _MIN_WORDS = 400
 

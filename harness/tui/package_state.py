@@ -25,6 +25,8 @@ _HISTORY_KEY = "harness bundle create"
 
 
 FIELDS = tuple(option_fields(PackageOptions))
+EDITED_FILES = {"team": TEAM, "description": DESCRIPTION}
+"""The file that the user writes for a check, by the check's name."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,11 @@ class PackageState:
     def options(self) -> list[str]:
         """The options of `harness bundle create` that accept checks."""
         return [word for check in self.checks if check.name in self.accepted for word in ("--accept", check.name)]
+
+    def edited_file(self, check: str) -> Path:
+        """Return the file of a check, which may not exist yet."""
+        name = EDITED_FILES[check]
+        return self._path(f"--{check}") or default_file(name) or Path(name)
 
     def header(self) -> tuple[str, str]:
         """Return two lines: the attack, the round and the score; the run's id, status and note."""

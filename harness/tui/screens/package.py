@@ -16,13 +16,16 @@ from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
 from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
 from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
+from harness.submit.team import BEGINNINGS
 from harness.tui.dialog_results import if_answered
+from harness.tui.editor import open_in_editor
 from harness.tui.form import Form
-from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
+from harness.tui.package_state import EDITED_FILES, PackageState, initial_values, package_form, result_lines
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen, Phase, Source
 
@@ -45,11 +48,18 @@ class Checklist(OptionList):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,a", "accept", "Accept", tooltip="Accept this unmet check, or take the acceptance back"),
+        Binding("e", "edit", "Edit", tooltip="Open the team file or the description in the editor"),
     ]
 
     @dataclass
     class Toggled(Message):
         """The user accepts the check `name`, or takes the acceptance back."""
+
+        name: str
+
+    @dataclass
+    class Edited(Message):
+        """The user edits the file that the check `name` is about."""
 
         name: str
 
@@ -85,12 +95,25 @@ class Checklist(OptionList):
             self.show(self._state)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to accept only while a check is unmet or accepted."""
+        """Offer to accept only while a check is unmet or accepted, and to edit where a check is about a file."""
+        if action == "edit":
+            return self._name_under_cursor in EDITED_FILES
         return action != "accept" or (self._state is not None and not all(c.is_met for c in self._state.checks))
 
+    @property
+    def _name_under_cursor(self) -> str:
+        return "" if self.highlighted_option is None else self.highlighted_option.id or ""
+
+    def on_option_list_option_highlighted(self) -> None:
+        """Show the keys of this check."""
+        self.refresh_bindings()
+
     def action_accept(self) -> None:
-        if self.highlighted_option is not None and self.highlighted_option.id is not None:
-            self.post_message(self.Toggled(self.highlighted_option.id))
+        if self._name_under_cursor:
+            self.post_message(self.Toggled(self._name_under_cursor))
+
+    def action_edit(self) -> None:
+        self.post_message(self.Edited(self._name_under_cursor))
 
     def _row(self, check: Check, sign: str, names: int) -> Content:
         head = Content.styled(f"{sign} {check.name:<{names}}  ", _STYLES[sign])
@@ -108,7 +131,7 @@ class PackageScreen(FormScreen):
 
     CSS_PATH = ["form.tcss", "package.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "Package a run for its organizers: submission, code, description and team in one zip."
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high"), (36, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r,ctrl+s", "start", "Package", tooltip="Write the zip, or show what blocks it"),
     ]
@@ -193,6 +216,19 @@ class PackageScreen(FormScreen):
                 self._show_status()
             except HarnessError as error:
                 self.show_message(str(error), is_error=True)
+
+    @on(Checklist.Edited)
+    def _edit(self, event: Checklist.Edited) -> None:
+        """Open the file of a check in the editor; one that does not exist has a beginning."""
+        path = self._state.edited_file(event.name)
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, BEGINNINGS[EDITED_FILES[event.name]])
+            open_in_editor(self.app, path)
+        except (HarnessError, OSError) as error:
+            self.show_message(str(error), is_error=True)
+        self._check_again()
 
     # The zip.
 
