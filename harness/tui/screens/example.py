@@ -1,5 +1,6 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -10,12 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, RightGuess, load_example, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.dialog_results import if_answered
@@ -84,6 +87,7 @@ class ExampleScreen(Screen[None]):
     """One of the examples `ids`, beginning with `first`; keys go to the next and the previous one."""
 
     CSS_PATH = "example.tcss"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012  as Textual declares it
     HELP = (
         "One example with all candidates, best first. Tokens that differ from the answer are coloured and underlined; "
         "`first ✗` is the first token that differs."
@@ -103,6 +107,8 @@ class ExampleScreen(Screen[None]):
         self._ids = ids
         self._example_id = first
         self._runs_shown: tuple[ExampleInRun, ...] = ()
+        self._clock: Timer | None = None
+        """Shows for how long the tokens have been scored."""
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -137,9 +143,14 @@ class ExampleScreen(Screen[None]):
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_
-        place = f"{self._ids.index(id_) + 1:,} of {len(self._ids):,}" if id_ in self._ids else "not in the list"
-        self.query_one("#which", Static).update(Content(f"Example {id_:,} · {place}"))
+        self._show_which()
         self._load(id_)
+
+    def _show_which(self, words: str = "") -> None:
+        id_ = self._example_id
+        place = f"{self._ids.index(id_) + 1:,} of {len(self._ids):,}" if id_ in self._ids else "not in the list"
+        parts = filter(None, (f"Example {id_:,}", place, words))
+        self.query_one("#which", Static).update(Content(" · ".join(parts)))
 
     @work(thread=True, exclusive=True, group="load")
     def _load(self, id_: int) -> None:
@@ -169,7 +180,7 @@ class ExampleScreen(Screen[None]):
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None
             # The line above names a single run.
-            table.show(_COLUMNS, rows if len(runs) > 1 else rows[1:])
+            table.show(_COLUMNS, [*map(answer_row, runs[:1]), *(rows if len(runs) > 1 else rows[1:])])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
             self._show_chosen()
@@ -190,23 +201,37 @@ class ExampleScreen(Screen[None]):
         """Colour the tokens by their probability, or by whether they are right again."""
         if any(run.probabilities is not None for run in self._runs_shown):
             self._show_probabilities(self._runs_shown, [None] * len(self._runs_shown))
-        elif self._runs_shown:
-            self.notify("Scoring the tokens with the target …")
+        elif self._runs_shown and self._clock is None:
+            started = time.monotonic()
+
+            def show_wait() -> None:
+                waited = format_duration(time.monotonic() - started)
+                self._show_which(f"scoring the tokens with the target, {waited}")
+
+            show_wait()
+            self._clock = self.set_interval(1.0, show_wait)
             self._score(self._example_id, self._runs_shown)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.stop()
+            self._clock = None
+            self._show_which()
 
     @work(thread=True, exclusive=True, group="heat")
     def _score(self, id_: int, runs: tuple[ExampleInRun, ...]) -> None:
         scored = []
-        for run in runs:
-            command = ["show", run.run_id, "--example", str(id_), "--probabilities"]
-            try:
-                printed = run_command(command, on_progress=lambda line: None)
-            except HarnessError as error:
-                self.app.notify(str(error), severity="error")
-                return
-            if printed is None:
-                return
-            scored.append(printed["probabilities"])
+        try:
+            for run in runs:
+                command = ["show", run.run_id, "--example", str(id_), "--probabilities"]
+                if (printed := run_command(command, on_progress=lambda line: None)) is None:
+                    return
+                scored.append(printed["probabilities"])
+        except HarnessError as error:
+            self.app.notify(str(error), severity="error")
+            return
+        finally:
+            self.call_later(self._stop_clock)
         self.call_later(self._show_probabilities, runs, scored)
 
     def _show_probabilities(self, runs: tuple[ExampleInRun, ...], scored: list[dict[str, Any] | None]) -> None:
@@ -235,6 +260,14 @@ def texts_of(run: ExampleInRun) -> Content:
         answer = Content.assemble(*zip(pieces, colours, strict=True))
     prefix = run.text.text(run.example.prefix.tolist())
     return Content.assemble(("prefix  ", "bold"), prefix, "\n", ("answer  ", "bold"), answer, scale)
+
+
+def answer_row(run: ExampleInRun) -> Row:
+    """Return the answer in the column of the candidates; it is empty if the round is blind."""
+    scored = None if run.probabilities is None else run.probabilities["answer"]
+    pieces = [] if run.answer is None else run.text.pieces(run.answer)
+    colours = ["good"] * len(pieces) if scored is None else map(heat_colour, scored)
+    return Row("answer", [[("answer", "dim")], *[""] * 4, [*zip(pieces, colours, strict=True)]])
 
 
 def candidate_rows(run: ExampleInRun) -> list[Row]:
