@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -22,10 +22,10 @@ from textual.screen import ModalScreen
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_export
-from harness.core.rounds import load_round
+from harness.core.rounds import built_in_rounds, load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.terminal import end_process, handled_end
-from harness.core.text import format_score, sanitize
+from harness.core.text import format_score, sanitize, shorten
 from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -34,11 +34,14 @@ from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
-from harness.tui.saved_state import load_round_choice, save_round_choice
+from harness.tui.saved_state import load_round_choice, recent_rounds, save_round_choice
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RunActions
-from harness.tui.widgets.bars import TopBar
+from harness.tui.widgets.bars import TABS, TopBar, work_in_words
+
+if TYPE_CHECKING:
+    from harness.tui.screens.keys import KeyEntry
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
@@ -72,6 +75,8 @@ def show(app: "HarnessApp") -> None:
         end_process(app.end_signal)
     if app.crash is not None:
         raise app.crash
+    if app.runs_at_work:
+        print(f"Still at work: {shorten(', '.join(app.runs_at_work))}. `harness` shows it again.")
 
 
 def _round_name(choice: str | None) -> str | None:
@@ -89,6 +94,7 @@ class HarnessApp(OrderedKeysApp):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    ToastRack { dock: top; align: right top; margin: 2 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,f1", "keys(False)", "Help", tooltip="Show the keys of this screen"),
@@ -97,6 +103,10 @@ class HarnessApp(OrderedKeysApp):
         Binding("ctrl+p", "keys(True)", "Palette", show=False, tooltip="Search the actions of this screen"),
         Binding("b", "choose_round", "Round", show=False, tooltip="Choose the round of the lists and of new runs"),
         Binding("ctrl+o", "open_ended", "Open ended run", show=False, tooltip="Open the run that ended last"),
+        *(
+            Binding(str(number), f"go_to_page({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")
+            for number, name in enumerate(TABS, 1)
+        ),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
         Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
@@ -128,6 +138,11 @@ class HarnessApp(OrderedKeysApp):
         self._ended: RunSummary | None = None
         self._is_closed = Event()
         self._poll_now = Event()
+
+    @property
+    def runs_at_work(self) -> list[str]:
+        """The ids of the runs and audits that go on without the application."""
+        return sorted(self._running_ids)
 
     def on_mount(self) -> None:
         open_log()
@@ -172,6 +187,7 @@ class HarnessApp(OrderedKeysApp):
             for screen in self.screen_stack:
                 for bar in screen.query(TopBar):
                     bar.show(overview)
+            self.write_title(" · ".join(filter(None, ["harness", work_in_words(overview)])))
             # The load changes every second, and a list of a thousand runs takes a while.
             if before is None or overview != replace(before, load=overview.load):
                 self._announce_ends(overview)
@@ -194,21 +210,55 @@ class HarnessApp(OrderedKeysApp):
         # These imports are inside functions to keep the first paint fast.
         from harness.tui.screens.dialogs import RoundDialog
 
-        def choose(choice: str) -> None:
-            self._round_choice = choice or None
-            self._round_name = _round_name(self._round_choice)
-            save_round_choice(self._round_choice)
-            if self._overview is not None:
-                self._apply(self._overview)
+        self.push_screen(RoundDialog(self._round_choice), if_answered(self._use_round))
 
-        self.push_screen(RoundDialog(self._round_choice), if_answered(choose))
+    def _use_round(self, choice: str) -> None:
+        self._round_choice = choice or None
+        self._round_name = _round_name(self._round_choice)
+        save_round_choice(self._round_choice)
+        if self._overview is not None:
+            self._apply(self._overview)
 
     # Keys.
 
     def action_keys(self, is_palette: bool) -> None:
         from harness.tui.screens.keys import KeysScreen
 
-        self.push_screen(KeysScreen(self.screen, is_palette=is_palette), self._run_chosen)
+        named = self._named_entries() if is_palette else []
+        self.push_screen(KeysScreen(self.screen, named, is_palette=is_palette), self._run_chosen)
+
+    def _named_entries(self) -> "list[KeyEntry]":
+        """Return an entry for each run, attack and round, which the palette finds by name."""
+        from harness.tui.screens.keys import KeyEntry
+
+        overview = self._overview
+        runs = () if overview is None else overview.runs
+        attacks = () if overview is None else overview.attacks
+        named = [("Runs", run.id, run.labelled_attack, f"open_run({run.id!r})") for run in runs]
+        named += [("Attacks", file.name, file.summary, f"show_attack({str(file.path)!r})") for file in attacks]
+        rounds = dict.fromkeys([*built_in_rounds(), *recent_rounds()])
+        named += [("Rounds", name, "Show the runs of this round", f"use_round({name!r})") for name in rounds]
+        return [KeyEntry(group, name, words, "", action, self) for group, name, words, action in named]
+
+    def action_open_run(self, id_: str) -> None:
+        self.push_screen(screen_for(RunFolder.of(id_)))
+
+    async def action_show_attack(self, path: str) -> None:
+        await self._return_to_main()
+        await self.main.show_attack(path)
+
+    def action_use_round(self, name: str) -> None:
+        self._use_round(name)
+
+    def action_change_theme(self) -> None:
+        from harness.tui.screens.dialogs import ThemeDialog
+
+        before = self.theme
+
+        def choose(theme: str | None) -> None:
+            self.theme = theme or before
+
+        self.push_screen(ThemeDialog(sorted(self.available_themes), before), choose)
 
     async def _run_chosen(self, choice: tuple[str, DOMNode] | None) -> None:
         if choice is not None:
@@ -216,9 +266,10 @@ class HarnessApp(OrderedKeysApp):
             await self.run_action(action, node)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys of the application above a dialog."""
-        if action in ("keys", "choose_round", "open_ended"):
-            return not isinstance(self.screen, ModalScreen)
+        """Disable the keys of the application above a dialog, and those that are letters or digits above a form."""
+        if action in ("keys", "choose_round", "open_ended", "go_to_page"):
+            is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
+            return not (isinstance(self.screen, ModalScreen) or is_typed)
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
@@ -306,6 +357,24 @@ class HarnessApp(OrderedKeysApp):
     def on_run_actions_duplicated(self, event: RunActions.Duplicated) -> None:
         """Open the form with the values of a run."""
         self.main.duplicate(event.folder)
+
+    def on_run_actions_compared(self, event: RunActions.Compared) -> None:
+        """Compare a run with the best other one."""
+        self.main.compare(event.folder)
+
+    async def on_run_actions_new_run_asked(self) -> None:
+        """Show the attacks, one of which the user chooses."""
+        await self._return_to_main()
+        await self.main.choose_attack()
+
+    async def action_go_to_page(self, name: str) -> None:
+        self.clear_notifications()
+        await self._return_to_main()
+        await self.main.go_to_page(name)
+
+    async def _return_to_main(self) -> None:
+        while self.screen is not self.main:
+            await self.pop_screen()
 
     def action_open_ended(self) -> None:
         if self._ended is None:

@@ -41,7 +41,7 @@ def verdict(findings: Mapping[str, Any]) -> Content:
         (f"  {sanitize(conclusion['evidence'])}.", ""),
     ]
     if conclusion["caveat"]:
-        parts.append((f"\n{sanitize(conclusion['caveat'])}", "$foreground 55%"))
+        parts.append((f"\n{sanitize(conclusion['caveat'])}", "$foreground 70%"))
     return Content.assemble(*parts)
 
 
@@ -93,4 +93,4 @@ def _meaning(bar: Mapping[str, Any]) -> str:
 
 
 def _label(label: str, parts: Sequence[Content]) -> Content:
-    return Content.assemble((f"  {sanitize(label)}  ", "$foreground 55%"), *parts)
+    return Content.assemble((f"  {sanitize(label)}  ", "$foreground 70%"), *parts)

@@ -30,7 +30,8 @@ _WIDTHS: dict[str, dict[str, Any]] = {
     "note": {"min_width": 8, "fills": True},
 }
 """The layout of columns that are not as wide as their widest cell, by title."""
-_BASELINE = "baseline"
+BASELINE = "baseline"
+"""The attack that every run is compared with."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: 
     matching = [run for run in runs if matches(run, state)]
     matching.sort(key=_SORTED[state.sort_key][0], reverse=state.is_descending)
     scale = max([0.05, *(_highest(run) for run in matching)])
-    columns = _columns(matching, state.marked, scale)
-    rows = [row for group in _groups(matching, state) for row in _rows_of(group, columns)]
+    groups = _groups(matching, state)
+    visible = [run for group in groups if group.is_open for run in group.runs]
+    columns = _columns(visible or matching, state.marked, scale)
+    rows = [row for group in groups for row in _rows_of(group, columns)]
     if not state.query:
         rows += [_unreadable_row(id_, reason) for id_, reason in unreadable.items()]
     return RunRows(tuple(columns), rows, len(matching))
@@ -141,18 +144,19 @@ def best_other(run: RunSummary, runs: Iterable[RunSummary]) -> RunSummary | None
         and (candidate.round, candidate.is_partial, candidate.is_blind) == (run.round, run.is_partial, False)
         and candidate.known_recall is not None
     ]
-    baseline = [candidate for candidate in scored if candidate.attack == _BASELINE]
+    baseline = [candidate for candidate in scored if candidate.attack == BASELINE]
     return max(baseline or scored, key=lambda candidate: candidate.known_recall or 0.0, default=None)
 
 
 def status_cell(run: RunSummary) -> list[Span]:
     """Return the progress and the ETA of a run at work, or how it ended."""
     meaning = GLYPHS[run.status][1]
-    if run.status in (Status.RUNNING, Status.FINISHING) and run.progress is not None:
+    if run.status is Status.RUNNING and run.progress is not None:
         done, left = bar(run.progress, _WORK_CELLS)
         return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {run.eta_text}".rstrip(), "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
+        wait = wait if run.wait_about_s is None else f" about {format_duration(run.wait_about_s)}"
         return [(f"queued {run.queue_position}/{run.queue_length}{wait}", meaning)]
     return [(run.status.words, meaning)]
 
@@ -176,7 +180,7 @@ def _columns(runs: Sequence[RunSummary], marked: Set[str], scale: float) -> Cell
     titles = {"recall": recall_label(caps.pop() if len(caps) == 1 else 0)}
     cells: dict[str, Callable[[RunSummary], Cell]] = {
         "run": lambda run: [
-            ("● " if run.id in marked else "", "bold active"),
+            ("● " if run.id in marked else "  " if marked else "", "bold active"),
             GLYPHS[run.status],
             (f" {run_name(run)}", "bold"),
         ],

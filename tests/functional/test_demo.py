@@ -4,6 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers.models.auto import AutoModelForCausalLM
 
 from harness.cli import run as run_commands
 from harness.cli.resolving import resolve_run
@@ -14,7 +17,8 @@ from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.demo import ROUND_ARRAYS
 from harness.runs.folder import RunFolder
-from tests.functional.machine import Machine
+from harness.tui.pages.runs import FIRST_CONTINUATION, FIRST_PREFIX
+from tests.functional.machine import ROOT, Machine
 
 EXAMPLES = 200
 TRIALS = load_round("demo").presets["baseline"]["trials"]
@@ -57,3 +61,14 @@ def test_the_demo_command_attacks_the_bundled_target(machine: Machine, monkeypat
     spec = RunFolder(Path(summary["directory"])).attack_spec()
     assert (summary["status"], summary["rows"]) == ("finished", 8)
     assert (spec.attack.name, spec.round.name, spec.seed, spec.params["trials"]) == ("baseline", "demo", 3, TRIALS)
+
+
+def test_the_example_of_the_first_screen_is_what_the_bundled_model_does() -> None:
+    weights = ROOT / "harness" / "demo" / "weights"
+    tokenizer = Tokenizer.from_file(str(weights / "tokenizer.json"))
+    prefix, answer = (np.load(ROUND_ARRAYS / f"{part}.npy")[995].astype(np.int64) for part in ("prefix", "suffix"))
+    model = AutoModelForCausalLM.from_pretrained(weights)
+    usual = {"do_sample": False, "pad_token_id": 0}
+    completion = model.generate(torch.from_numpy(prefix)[None], max_new_tokens=len(answer), **usual)[0, len(prefix) :]
+    assert tokenizer.decode(prefix.tolist()).endswith(FIRST_PREFIX)
+    assert tokenizer.decode(completion.tolist()) == tokenizer.decode(answer.tolist()) == FIRST_CONTINUATION

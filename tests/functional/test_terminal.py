@@ -96,7 +96,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     (folder / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     (folder / "description.md").write_text("# An attack\n\nIt samples.\n")
     first = terminal(size=(120, 35))
-    first.until("Press Enter to attack the bundled model")
+    first.until("How much of its training data")
     first.press("Enter")
     first.until("trials=4 on demo", "running")
     run = only_run(machine)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -15,10 +14,10 @@ from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, show
 from harness.tui.log import log_file
 from harness.tui.saved_state import load_round_choice, save_round_choice
-from harness.tui.screens.dialogs import RoundDialog
+from harness.tui.screens.dialogs import RoundDialog, ThemeDialog
 from harness.tui.screens.keys import KeysScreen, entries_of
-from harness.tui.screens.main import TABS, MainScreen
-from harness.tui.widgets.bars import KeyFooter
+from harness.tui.screens.main import MainScreen
+from harness.tui.widgets.bars import TABS, KeyFooter, TopBar
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
 from tests.tui.piloting import burst, notifications, on_page, open_app, press, screen_text, until
@@ -68,8 +67,19 @@ async def test_typed_words_choose_an_action_and_enter_runs_it(pilot: Pilot[None]
 
 async def test_letters_typed_with_the_key_of_the_list_are_its_search(pilot: Pilot[None]) -> None:
     burst(pilot, "ctrl+p", *"theme", "enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
-    await until(pilot, lambda: "textual-light" in screen_text(pilot.app))
+    await until(pilot, lambda: isinstance(pilot.app.screen, ThemeDialog))
+    await until(pilot, lambda: "textual-dark" in screen_text(pilot.app))
+
+
+async def test_the_theme_under_the_cursor_is_shown_and_escape_returns_to_the_one_before(pilot: Pilot[None]) -> None:
+    before = pilot.app.theme
+    await press(pilot, "f4", then=ThemeDialog)
+    table_of(pilot, "choices").move_to("textual-light")
+    await until(pilot, lambda: pilot.app.theme == "textual-light")
+    await press(pilot, "escape", then=lambda: pilot.app.theme == before)
+    await press(pilot, "f4", then=ThemeDialog)
+    table_of(pilot, "choices").move_to("nord")
+    await press(pilot, "enter", then=lambda: pilot.app.theme == "nord")
 
 
 async def test_a_chosen_key_of_the_dialog_is_run(pilot: Pilot[None]) -> None:
@@ -94,10 +104,12 @@ async def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[i
                 for binding in shown
                 if binding is firsts[binding.action]
             ]
-            entries = [part for part in _footer_line(pilot).strip().split("  ") if part]
+            pinned = ["q Quit", "? Help"]
+            *entries, quits, helps = filter(None, map(str.strip, _footer_line(pilot).split("  ")))
+            assert [quits, helps] == pinned
+            expected = [entry for entry in expected if entry not in pinned]
             assert entries == expected[: len(entries)]
-            assert entries or size[0] < 20
-            assert len("  ".join(expected[: len(entries) + 1])) > size[0] - 2 or entries == expected
+            assert len("  ".join([*expected[: len(entries) + 1], *pinned])) > size[0] - 2 or entries == expected
 
 
 async def test_a_click_on_an_entry_of_the_footer_presses_its_key(pilot: Pilot[None]) -> None:
@@ -114,7 +126,7 @@ def _footer_line(pilot: Pilot[None]) -> str:
 
 async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
     line = next(line for line in screen_text(pilot.app).splitlines() if "2 Attacks" in line)
-    await pilot.click("#page-tabs", offset=(line.index("2 Attacks"), 0))
+    await pilot.click(TopBar, offset=(line.index("2 Attacks"), 1))
     await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
 
 
@@ -213,7 +225,7 @@ async def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file" / "below"))
     async with open_app() as pilot:
-        await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
+        await until(pilot, lambda: "How much of its training data" in screen_text(pilot.app))
 
 
 def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:

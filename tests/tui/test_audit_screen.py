@@ -14,7 +14,7 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.widgets.panels import Panel
 from tests.records import RecordedAudit, recorded_audit
-from tests.tui.piloting import SIZES, open_screen, press, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, focus_panel, open_screen, press, screen_text, text_of, title_of, until
 from tests.tui.tables import table_of
 
 HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
@@ -51,19 +51,17 @@ async def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: Recorded
     async with open_audit(audit.folder, size=size) as pilot:
         assert text_of(pilot, "#who").startswith("▶ running  audit sequence on corpus.txt  abcd-sequence-corpus")
         assert " 50%" in text_of(pilot, "#bars")
-        for key in "12345l":
+        for key in ("tab", "tab", "tab", "tab", "l"):
             await pilot.press(key)
             await pilot.pause()
             words = screen_text(pilot.app)
             assert "running  audit" in words
             assert all(line.isprintable() for line in words.splitlines())
         if size[0] >= 80:
-            for key, shown_words in (
-                ("", "log [/bold][red]x"),
-                ("4", "[0.125, 0.500]"),
-                ("5", "1 warning"),
-            ):
-                await press(pilot, *key, then=lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
+            await until(pilot, lambda: "log [/bold][red]x" in screen_text(pilot.app))
+            for panel, shown_words in (("figures", "[0.125, 0.500]"), ("progress", "1 warning")):
+                focus_panel(pilot, panel)
+                await until(pilot, lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
 
 
 async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
@@ -77,7 +75,8 @@ async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
 async def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     async with open_audit(audit.folder, size=(160, 40)) as pilot:
         await until(pilot, lambda: title_of(pilot, "plot") == "trigram vs. time")
-        await press(pilot, "4", "down", then=lambda: title_of(pilot, "plot").startswith("[/bold]"))
+        focus_panel(pilot, "figures")
+        await press(pilot, "down", then=lambda: title_of(pilot, "plot").startswith("[/bold]"))
         # A new figure does not change the choice.
         audit.figure(audit.batch("complete/0/8", 8.0), "another", 0.5)
         table = table_of(pilot, "figure-table")
@@ -87,7 +86,7 @@ async def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> No
 
 async def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
     async with open_audit(audit.folder) as pilot:
-        await pilot.press("4")
+        focus_panel(pilot, "figures")
         table = table_of(pilot, "figure-table")
         batch = audit.batch("complete/0/8", 8.0)
         audit.figure(batch, "third", 0.5)
@@ -109,13 +108,15 @@ async def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tu
     audit.findings({"heat_maps": [{**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]})
     async with open_audit(audit.folder, size=size) as pilot:
         await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
-        await press(pilot, "1", then=lambda: title_of(pilot, "map").startswith("Map [/bold]"))
+        focus_panel(pilot, "map")
+        await until(pilot, lambda: title_of(pilot, "map").startswith("Map [/bold]"))
         await until(pilot, lambda: "█" in screen_text(pilot.app) and "book" in screen_text(pilot.app))
         words = screen_text(pilot.app)
         assert all(line.isprintable() for line in words.splitlines())
         # The other panels follow it.
         if size[0] < 100:
-            await press(pilot, "5", then=lambda: "trigram" in screen_text(pilot.app))
+            focus_panel(pilot, "figures")
+            await until(pilot, lambda: "trigram" in screen_text(pilot.app))
 
 
 async def test_the_whole_answer_and_the_tables_with_texts_are_shown(audit: RecordedAudit) -> None:
@@ -148,7 +149,8 @@ async def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None
         await pilot.press("s", "r", "p", "R")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
-        await press(pilot, "4", then=lambda: "0.25" in screen_text(pilot.app))
+        focus_panel(pilot, "figures")
+        await until(pilot, lambda: "0.25" in screen_text(pilot.app))
 
 
 async def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:

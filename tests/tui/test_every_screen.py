@@ -28,15 +28,15 @@ from harness.runs.summary import run_status
 from harness.tui.app import HarnessApp
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
-from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog, RoundDialog
+from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog, RoundDialog, ThemeDialog
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.keys import KeysScreen
-from harness.tui.screens.main import TABS, MainScreen
+from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
-from harness.tui.widgets.bars import KeyFooter
+from harness.tui.widgets.bars import TABS, KeyFooter
 from tests.functional.machine import PLUGINS
 from tests.records import EXAMPLES, RecordedJob, recorded_audit, recorded_run
 from tests.tools.tiers import first_is_fast
@@ -75,6 +75,7 @@ SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     NameDialog: lambda shown: [NameDialog("A note:", "first")],
     ChoiceDialog: lambda shown: [ChoiceDialog("One", {"a": "the first", "b": "the second"})],
     RoundDialog: lambda shown: [RoundDialog("demo")],
+    ThemeDialog: lambda shown: [ThemeDialog(["textual-dark", "textual-light"], "textual-dark")],
     KeysScreen: lambda shown: [KeysScreen(shown.app.screen, is_palette=palette) for palette in (False, True)],
 }
 
@@ -168,6 +169,9 @@ async def test_the_mouse_and_the_focus_harm_no_screen(
                 app.push_screen(screen)
                 await until(pilot, lambda screen=screen: app.screen is screen and screen.region.area)
                 await until(pilot, lambda: "reading …" not in screen_text(app))
+                assert_keys_have_actions(app)
+                for footer in screen.query(KeyFooter):
+                    assert screen_text(app).splitlines()[footer.region.y].endswith(" Help "), kind
                 await handle(pilot)
                 await only(pilot, app.main)
     assert {path: run_status(RunFolder(path)) for path in runs_home().iterdir()} == before
@@ -215,6 +219,14 @@ def is_button(screen: Screen[Any], column: int, row: int) -> bool:
     """Return True if a click at this place is meant to do something."""
     widget, _ = screen.get_widget_at(column, row)
     return any(isinstance(one, Button | Switch | Select | Input | KeyFooter) for one in widget.ancestors_with_self)
+
+
+def assert_keys_have_actions(app: HarnessApp) -> None:
+    """Assert that each key of the help runs an action that exists."""
+    for active in app.screen.active_bindings.values():
+        owner, _, name = active.binding.action.partition("(")[0].rpartition(".")
+        node = {"app": app, "screen": app.screen, "": active.node}[owner]
+        assert hasattr(node, f"action_{name}") or hasattr(node, f"_action_{name}"), active.binding
 
 
 def assert_focus_is_displayed(screen: Screen[Any]) -> None:

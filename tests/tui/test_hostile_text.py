@@ -33,7 +33,7 @@ async def test_hostile_guesses_and_log_lines_stay_text(home: Path, size: tuple[i
     run.folder.log.write_text("[/ [bold]x \x1b[31m\u202e log\n")
     shutil.copy(TOKENIZER, run.folder.tokenizer)
     async with open_run(run.folder, size=size) as pilot:
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         table = table_of(pilot, "guess-rows")
         await until(pilot, lambda: table.row_count == ALL)
         for _ in range(8):
@@ -74,7 +74,7 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
 async def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async with open_run(hostile[0], size=(120, 30)) as pilot:
         assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in screen_text(pilot.app)
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         rows = await until(pilot, lambda: rows_of(table_of(pilot, "guess-rows")))
         cells = list(rows.values())
         assert cells[0][2:] == ["✓", MARKUP, MARKUP] and cells[-1][2:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]

@@ -35,7 +35,7 @@ async def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
 async def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> None:
     copy.tokenizer.write_text("[/ no tokenizer")
     async with open_run(copy) as pilot:
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "✗" in screen_text(pilot.app))
 
 
@@ -45,5 +45,5 @@ async def test_a_damaged_run_does_not_affect_the_screen_of_another(finished: Run
         db.execute("UPDATE ledger SET spent = 'a while'")
     async with open_run(finished) as pilot:
         await until(pilot, lambda: not any(worker.group == "reference" for worker in pilot.app.workers))
-        await pilot.press("2", "1")
+        await pilot.press("tab", "shift+tab")
         assert "draws on small" in screen_text(pilot.app)

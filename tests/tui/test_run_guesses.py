@@ -24,7 +24,7 @@ def examples(pilot: Pilot[None]) -> set[str]:
 async def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: Recorded) -> None:
     add_guesses(running, 60)
     async with open_run(running.folder) as pilot:
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         table = guesses(pilot)
         await until(pilot, lambda: table.row_count == 60 and table.key_under_cursor == "60")
         add_guesses(running, 30)
@@ -45,7 +45,7 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
         return [str(column.title) for column in guesses(pilot)._columns]
 
     async with open_run(running.folder) as pilot:
-        await press(pilot, "3", then=lambda: guesses(pilot).row_count == 4)
+        await press(pilot, "shift+tab", then=lambda: guesses(pilot).row_count == 4)
         assert titles(pilot) == ["example", "score", "diff", "prefix", "suffix"]
         running.guess(running.batch("guess/7/0"), [(0, False, 0.5)], [7])
         await until(pilot, lambda: guesses(pilot).row_count == 5)
@@ -55,7 +55,7 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
 
 async def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await press(pilot, "3", then=lambda: guesses(pilot).row_count == 64)
+        await press(pilot, "shift+tab", then=lambda: guesses(pilot).row_count == 64)
         for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
             await press(pilot, "m", then=lambda words=words: f"[{words}]" in title_of(pilot, "guesses"))
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
@@ -84,7 +84,7 @@ async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) 
 
 async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         burst(pilot, "/", *"1", "enter")
         await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
         found = rows_of(guesses(pilot))
@@ -103,7 +103,7 @@ async def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished
 
 async def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await press(pilot, "3", "up", "up", then=lambda: guesses(pilot).key_under_cursor == "62")
+        await press(pilot, "shift+tab", "up", "up", then=lambda: guesses(pilot).key_under_cursor == "62")
         example = int(rows_of(guesses(pilot))["62"][0])
         await press(pilot, "enter", then=ExampleScreen)
         assert text_of(pilot, "#which") == f"Example {example} · {example + 1} of 64"
@@ -114,7 +114,7 @@ async def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: R
 
 async def test_a_double_click_opens_the_example(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
-        await pilot.press("3")
+        await pilot.press("shift+tab")
         table = guesses(pilot)
         await until(pilot, lambda: table.row_count == 64 and table.scroll_offset.y)
         top = table.keys[table.scroll_offset.y]

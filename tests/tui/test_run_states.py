@@ -100,4 +100,4 @@ async def test_a_run_is_readable_in_any_theme_without_colours(
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_run(finished) as pilot:
         pilot.app.theme = theme
-        await press(pilot, "3", then=lambda: "✗" in screen_text(pilot.app))
+        await press(pilot, "shift+tab", then=lambda: "✗" in screen_text(pilot.app))

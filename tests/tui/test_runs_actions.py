@@ -194,7 +194,7 @@ async def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Ma
         bells = []
         app.bell = lambda: bells.append(1)  # type: ignore[method-assign]
         await until(pilot, lambda: run.folder.id in app._running_ids)
-        assert "1 running" in screen_text(app)
+        assert "▶ " in screen_text(app)
         run.event("phase", phase="crashed")
         await until(pilot, lambda: "opens it" in notifications(pilot))
         overview = app._overview

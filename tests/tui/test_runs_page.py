@@ -183,7 +183,7 @@ async def test_an_empty_home_shows_the_card_of_the_first_run(home: Path, size: t
     (home / "state").mkdir()
     async with open_app(size=size) as pilot:
         if size[0] >= 80:
-            await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
+            await until(pilot, lambda: "How much of its training data" in screen_text(pilot.app))
             assert "Recall@100" in screen_text(pilot.app)
         # Keys that need a run do nothing.
         await pilot.press("space", "c", "p", "s", "r", "x", "i", "o", "v", "slash", "escape")

@@ -6,9 +6,7 @@ from harness.tui.widgets.panels import PanelGroup
 
 
 class Page(PanelGroup):
-    """A page: panels without numbers, the first of which has the table that the page is about."""
-
-    IS_NUMBERED = False
+    """A page: panels, the first of which has the table that the page is about."""
 
     @property
     def table(self) -> ListTable:
@@ -17,6 +15,9 @@ class Page(PanelGroup):
 
     def show(self, overview: Overview) -> None:
         """Show the state of the machine. A subclass overrides it."""
+
+    def choose(self) -> None:
+        """Say that the user chooses a row for something. A subclass overrides it."""
 
     def focus_main(self) -> None:
         """Focus the table."""

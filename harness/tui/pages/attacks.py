@@ -1,9 +1,6 @@
 """The page of the attacks: the list, what the attack under the cursor does and has achieved, and its source."""
 
 import contextlib
-import os
-import shlex
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
-from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -32,6 +29,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Column
 from harness.tui.dialog_results import if_answered
+from harness.tui.editor import open_in_editor
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
@@ -85,24 +83,6 @@ def attack_description(attack: AttackFile, schema: AttackSchema | None = None) -
     return "\n".join(lines)
 
 
-def open_in_editor(app: App[None], path: Path) -> None:
-    """Open `path` in `$VISUAL`, `$EDITOR` or vi, and return when the editor exits.
-
-    Raises HarnessError if the editor does not start.
-    """
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        command = shlex.split(editor)
-        with app.suspend():
-            subprocess.run([*command, str(path)], check=False)
-    except SuspendNotSupported:
-        raise HarnessError("this terminal cannot be handed to an editor.") from None
-    except (OSError, IndexError, ValueError) as error:
-        raise HarnessError(
-            f"the editor {editor.strip() or repr(editor)} does not start ({error}). Set EDITOR."
-        ) from None
-
-
 class AttacksPage(Page):
     """All attacks: the list and the description of one at the left, its source at the right."""
 
@@ -124,6 +104,7 @@ class AttacksPage(Page):
         super().__init__(id="attacks-page")
         self._overview: Overview | None = None
         self._described: tuple[object, ...] = ()
+        self._is_choosing = False
         self._next_key: str | None = None
         """The attack that the cursor goes to once it is listed."""
 
@@ -146,8 +127,15 @@ class AttacksPage(Page):
             self._next_key = None
         panel = self.query_one("#attack-list", Panel)
         panel.show_empty(overview.fault or "")
-        panel.set_title("Attacks" if overview.round_name is None else f"Attacks · best on {overview.round_name}")
+        best = "" if overview.round_name is None else f" · best on {overview.round_name}"
+        panel.set_title(f"{'Choose an attack for the new run' if self._is_choosing else 'Attacks'}{best}")
         self._describe()
+
+    def choose(self) -> None:
+        """Say that the user chooses an attack for a new run."""
+        self._is_choosing = True
+        if self._overview is not None:
+            self.show(self._overview)
 
     @on(ListTable.Highlighted, "#attacks")
     def _describe(self) -> None:
@@ -202,6 +190,7 @@ class AttacksPage(Page):
         if attack.error is not None:
             self.notify(attack.error, severity="error")
             return
+        self._is_choosing = False
         self.post_message(self.NewRun(attack))
 
     def action_copy_name(self) -> None:

@@ -1,6 +1,7 @@
 """The page of the runs: the list, a preview of the run under the cursor, and everything that can be done with runs."""
 
 from abc import abstractmethod
+from collections.abc import Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
+from harness.analysis.replay import curve_of
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize
 from harness.runs.facts import facts_about
@@ -23,18 +25,21 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
+from harness.tui.plot import Line, Plot
+from harness.tui.run_list import BASELINE, HEADING, NEWEST_FIRST, ListState, best_other, list_rows
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
-from harness.tui.series import Series, read_recall
+from harness.tui.series import read_recall
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from harness.tui.widgets.plot_view import PlotView, plot_over_time
+from harness.tui.widgets.plot_view import PlotView, above_reference, plot_over_time
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15
+_MAX_LIVE_GUESSES = 20_000
+"""Guesses of a run at work from which on its curve is not read again and again."""
 _RETRY_SECONDS = 10.0
 """Seconds before a run whose record could not be read is read again."""
 _FACTS = (
@@ -42,12 +47,23 @@ _FACTS = (
     *("target", "time", "guesses", "device", "created", "note"),
 )
 """The facts of the preview, in its order."""
-_NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "package", "report", "note", "delete", "copy_id")
+_NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "delete")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 
 
-class FirstRun(Static, can_focus=True):
-    """The card that is shown while there are no runs."""
+FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near a"
+FIRST_CONTINUATION = " valley of Nerlula. Nobody in Nerlula followed Kangovex's pillar beside the pale compass."
+"""Example 995 of the demo, and how the bundled model continues it."""
+_WAYS_IN = {
+    "enter  demo": "Attack the bundled model: about 30 s, no download. Guesses and the curve grow while you watch.",
+    "n  your model": "Attack a hub model, a directory or a GGUF file. `harness new round` makes a round from your "
+    "texts. 3 n starts an audit.",
+    "6 f  SaTML 2023": "Fetch the 15,000 prefixes of the challenge: 14 MB. Its target has 1.3 B parameters.",
+}
+
+
+class FirstRun(Vertical, can_focus=True):
+    """The purpose of the program, one example, and three ways in; shown while there are no runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "Attack the bundled model", tooltip="Start the baseline on the demo round"),
@@ -56,20 +72,23 @@ class FirstRun(Static, can_focus=True):
     class Started(Message):
         """The user starts the first run."""
 
-    def __init__(self) -> None:
-        text = Content.assemble(
-            "Press ",
-            ("Enter", "bold $text-accent"),
-            " to attack the bundled model (about 30 s).\n",
-            ("Recall@100", "bold"),
-            " is the share of texts extracted before the 100th error.\n",
-            "Then press ",
-            ("n", "bold $text-accent"),
-            " for another attack, ",
-            ("c", "bold $text-accent"),
-            " to compare with the baseline.",
+    def compose(self) -> ComposeResult:
+        yield Static(
+            Content.assemble(
+                ("How much of its training data does a language model give away?", "bold"),
+                "\n\nAn attack shows it the beginning of a training text and asks for the rest:\n\n",
+                ("prefix  ", "$foreground 70%"),
+                f"…{FIRST_PREFIX}\n",
+                ("model   ", "$foreground 70%"),
+                (FIRST_CONTINUATION.strip(), "bold $text-success"),
+                ("  ✓ word for word", "$text-success"),
+                "\n\nRecall@100 is the share of texts extracted before the 100th wrong guess.",
+            )
         )
-        super().__init__(text, id="first-run")
+        with Horizontal():
+            for title, words in _WAYS_IN.items():
+                key, _, name = title.partition("  ")
+                yield Static(Content.assemble((key, "bold $text-accent"), (f"  {name}\n", "bold"), words))
 
     def action_start(self) -> None:
         self.post_message(self.Started())
@@ -110,13 +129,14 @@ class RunListPage(Page, RunActions):
     @on(ListTable.Highlighted)
     def preview(self) -> None:
         """Read the run under the cursor again if it has changed."""
-        summary = self.run_under_cursor
+        summary, before = self.run_under_cursor, self._previewed
         if summary is None:
             self._previewed = None
             self.show_preview(None, "")
-        elif summary != self._previewed and self._is_visible:
+        elif summary != before and self._is_visible:
             self._previewed = summary
             self._read_preview(summary)
+        if summary is not before:
             self.refresh_bindings()
 
     @property
@@ -154,18 +174,13 @@ class RunsPage(RunListPage):
 
     HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
+        *RUN_BINDINGS,
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
-        Binding("c", "compare", "Compare", tooltip="Compare the marked runs"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
         Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
         Binding("v", "group", "Group", show=False, tooltip="Group the runs by round, or list them together"),
         Binding("escape", "back_out", show=False),
-        *RUN_BINDINGS,
     ]
-
-    class NewRunAsked(Message):
-        """The user wants to choose an attack for a new run."""
 
     def __init__(self) -> None:
         super().__init__(id="runs-page")
@@ -177,7 +192,7 @@ class RunsPage(RunListPage):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             field = Input(placeholder=_FILTER, id="filter", compact=True)
-            first_run = Vertical(FirstRun(), id="first-run-place")
+            first_run = Vertical(FirstRun(id="first-run"), id="first-run-place")
             yield Panel(field, first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
             yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
 
@@ -215,6 +230,7 @@ class RunsPage(RunListPage):
         table, place = self.table, self.query_one("#first-run-place")
         if is_first != bool(place.display) or table.display is is_first:
             place.display, table.display = is_first, not is_first
+            self.set_absent("preview", is_absent=is_first)
             if self.screen.focused is None or self.screen.focused in (table, *place.query("*")):
                 self.focus_main()
         was_empty = table.key_under_cursor is None
@@ -243,21 +259,33 @@ class RunsPage(RunListPage):
 
     # The preview.
 
-    def read_preview(self, folder: RunFolder, summary: RunSummary) -> Series:
-        """Return the recall of the run over time."""
-        return read_recall(folder, summary)
+    def read_preview(self, folder: RunFolder, summary: RunSummary) -> Plot | str:
+        """Return the recall of the run vs. errors above the baseline; vs. time if the round is blind or it takes long.
 
-    def show_preview(self, summary: RunSummary | None, content: Series | str) -> None:
-        """Show the recall of the run over time, and what it was given."""
+        The curve of a run at work is read again with each change.
+        """
+        if summary.is_blind or (summary.guesses > _MAX_LIVE_GUESSES and not summary.status.is_over):
+            series = read_recall(folder, summary)
+            return plot_over_time(series, end=summary.elapsed_s) if len(series.at) > 1 else "no curve yet"
+        curve = curve_of(folder, summary) if summary.guesses else None
+        if curve is None:
+            return "no guesses" if summary.status.is_over else "no guesses yet"
+        best = best_other(summary, self._runs.values())
+        reference = None if best is None or best.attack != BASELINE else curve_of(RunFolder.of(best.id), best)
+        line = Line(curve.errors.astype(float), curve.recall, 0, "this run")
+        return above_reference(line, reference, summary.error_cap, curve.recall_at_cap)
+
+    def show_preview(self, summary: RunSummary | None, content: Plot | str) -> None:
+        """Show the curve of the run, and what it was given."""
         panel, plot = self.query_one("#preview", Panel), self.query_one("#preview-plot", PlotView)
         panel.show_empty("no run under the cursor" if summary is None else "")
         if summary is None:
+            # In a small terminal the panel is not collapsed.
+            plot.show("")
+            self.query_one("#facts", Static).update("")
             return
         panel.set_title(f"{summary.id} · {summary.shown_attack}")
-        if isinstance(content, Series) and len(content.at) > 1:
-            plot.show(plot_over_time(content, end=summary.elapsed_s))
-        else:
-            plot.show(content if isinstance(content, str) else "no curve yet")
+        plot.show(content)
         facts = [(fact.label, fact.text) for fact in facts_about(summary, _FACTS)]
         self.query_one("#facts", Static).update(label_facts(facts))
 
@@ -346,11 +374,13 @@ class RunsPage(RunListPage):
         self._update()
 
     def action_compare(self) -> None:
-        """Compare the marked runs; a single run is compared with the best run of the baseline, or of any attack."""
         marked = self._state.marked & self._runs.keys()
-        marks = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
+        self.compare(marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""})
+
+    def compare(self, chosen: Set[str]) -> None:
+        """Compare runs; a single run is compared with the best run of the baseline, or of any attack."""
         # Newest first, so that a positive difference is an improvement.
-        ids = [id_ for id_ in self._runs if id_ in marks]
+        ids = [id_ for id_ in self._runs if id_ in chosen]
         if len(ids) == 1 and (best := best_other(self._runs[ids[0]], self._runs.values())) is not None:
             ids.append(best.id)
         if not ids:
@@ -365,9 +395,6 @@ class RunsPage(RunListPage):
         self._state = replace(self._state, marked=frozenset())
         self._update()
         self.app.push_screen(CompareScreen([RunFolder.of(id_) for id_ in ids]))
-
-    def action_new_run(self) -> None:
-        self.post_message(self.NewRunAsked())
 
     @on(FirstRun.Started)
     def _start_first_run(self) -> None:

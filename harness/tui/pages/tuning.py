@@ -12,7 +12,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.text import format_score
+from harness.core.text import format_score, pluralize
 from harness.core.times import day_and_time
 from harness.plugins.search_space import Span
 from harness.sweeps.tuning import (
@@ -31,6 +31,7 @@ from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.plot import Line, Plot
+from harness.tui.screens.opening import screen_for
 from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
@@ -83,6 +84,10 @@ def _view(tuning: Tuning) -> TuningView:
     return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
 
 
+def _rounded(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def _round_name(view: TuningView) -> str:
     name = view.tuning.request.round
     return Path(name).stem if name.endswith(".toml") else name
@@ -101,7 +106,10 @@ _COLUMNS: CellsOf[TuningView] = {
 class TuningPage(Page):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
-    HELP = "All tunings on this machine, and the settings that each has tried, best first."
+    HELP = (
+        "All tunings on this machine, and the settings that each has tried, best first. Enter on a setting opens its "
+        "first run."
+    )
 
     def __init__(self) -> None:
         super().__init__(id="tuning-page")
@@ -115,7 +123,7 @@ class TuningPage(Page):
                 importance = Static("", id="importance-text")
                 yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
                 yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
-            yield Panel(ListTable(id="settings", sorts=True), id="setting-list", label="Settings")
+            yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
 
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
@@ -154,7 +162,7 @@ class TuningPage(Page):
                 self.query_one(f"#{name}", Panel).show_empty("none")
             return
         self.query_one("#best", Panel).show_empty("")
-        panel.set_title(f"{view.tuning.id} · {len(view.settings)} settings")
+        panel.set_title(f"{view.tuning.id} · {pluralize(len(view.settings), 'setting')}")
         self._show_progress(view)
         columns = [
             Column("#", is_right=True),
@@ -169,12 +177,20 @@ class TuningPage(Page):
             cells: list[Cell] = [
                 str(number),
                 [(format_score(setting.recall), "bold good" if setting.recall == view.best else "bold")],
-                *(str(setting.params.get(name)) for name in view.parameters),
+                *(_rounded(setting.params.get(name)) for name in view.parameters),
                 *(recalls.get(fold, "") for fold in view.tuning.folds),
                 [("pruned" if pruned else setting.missing_folds(view.tuning.folds), "dim")],
             ]
             rows.append(Row(str(number), cells))
         self.query_one("#settings", ListTable).show(columns, rows)
+
+    @on(ListTable.Opened, "#settings")
+    def _open(self, event: ListTable.Opened) -> None:
+        """Open the first run of a setting."""
+        view = self._views.get(self.table.key_under_cursor or "")
+        for number, setting, _ in () if view is None else view.settings:
+            if str(number) == event.key:
+                self.app.push_screen(screen_for(setting.runs[0].folder))
 
     def _show_progress(self, view: TuningView) -> None:
         """Show the importances, and the recall of each setting with the best so far."""

@@ -69,6 +69,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
     CSS_PATH = ["watch.tcss", "audit.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     BINDINGS: ClassVar[list[BindingType]] = []
+    TAB = "Audits"
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
@@ -76,8 +77,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self._findings: Mapping[str, Any] = {}
 
     def on_mount(self) -> None:
-        self.query_one("#bar-chart", Panel).show_empty("none yet")
-        self.query_one("#passages", Panel).show_empty("none yet")
+        for name in ("bar-chart", "passages"):
+            self.query_one(f"#{name}", Panel).show_empty("reading …")
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
@@ -96,7 +97,9 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self._histories = snapshot.histories
         self.query_one("#bars", Static).update(bars(snapshot))
         self.query_one("#figure-table", ListTable).show(*figure_table(snapshot.figures))
-        self.query_one("#figures", Panel).show_empty("" if snapshot.figures else "none yet")
+        self.query_one("#figures", Panel).show_empty(
+            "" if snapshot.figures else "none" if snapshot.summary.status.is_over else "none yet"
+        )
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         panel = self.query_one("#progress", Panel)
@@ -108,17 +111,22 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if snapshot.findings and snapshot.findings is not self._findings:
             self._findings = snapshot.findings
             self._show_findings(snapshot)
+        elif not snapshot.findings:
+            for name in ("bar-chart", "passages"):
+                self.query_one(f"#{name}", Panel).show_empty("none" if snapshot.summary.status.is_over else "none yet")
         self._draw()
 
     def _show_findings(self, snapshot: AuditSnapshot) -> None:
         findings, is_over = snapshot.findings, snapshot.summary.status is Status.FINISHED
         when = "" if is_over else f"  (at {format_duration(snapshot.findings_spent)})"
-        self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 55%")))
+        self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 70%")))
         panel, charts = self.query_one("#bar-chart", Panel), findings.get("bar_charts", ())
         panel.show_empty("" if charts else "no bars")
         if charts:
             panel.set_title(str(charts[0]["title"]))
             self.query_one("#bar-table", ListTable).show(*bar_table(charts[0]))
+        # Once the audit is over, nobody needs to see how a figure came about.
+        self.query_one(AuditBody).set_absent("plot", is_absent=is_over and bool(charts))
         for chart in findings.get("heat_maps", ()):
             self.query_one(AuditBody).show_map(chart)
         text = passages(findings)
@@ -127,7 +135,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the actions that need a submission or an attack."""
-        if action in ("package", "report", "duplicate"):
+        if action in ("package", "report", "duplicate", "compare", "new_run"):
             return False
         return super().check_action(action, parameters)
 

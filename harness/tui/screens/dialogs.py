@@ -1,6 +1,6 @@
 """Dialogs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -130,6 +130,29 @@ class ChoiceDialog(Dialog[str | None]):
     def choose(self, key: str) -> None:
         """Close the dialog with the key."""
         self.dismiss(key)
+
+
+class ThemeDialog(ChoiceDialog):
+    """Asks for a theme. The one under the cursor is shown at once; Escape returns to the one before."""
+
+    HELP = "The theme under the cursor is shown. `theme` in config.toml keeps it."
+
+    def __init__(self, themes: Sequence[str], current: str) -> None:
+        super().__init__("Theme", dict.fromkeys(themes, ""))
+        self._current = current
+        self._is_ready = False
+
+    def on_mount(self) -> None:
+        self.call_later(self._go_to_current)
+
+    def _go_to_current(self) -> None:
+        self._is_ready = True
+        self.query_one(ListTable).move_to(self._current)
+
+    @on(ListTable.Highlighted)
+    def _preview(self) -> None:
+        if self._is_ready:
+            self.app.theme = self.query_one(ListTable).key_under_cursor or self._current
 
 
 class RoundDialog(ChoiceDialog):

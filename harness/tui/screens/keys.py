@@ -4,6 +4,7 @@ Textual's HelpPanel shows four keys at 80x24, where this list shows fourteen and
 CommandPalette searches after a delay, so that Enter typed right behind the words is lost, and it shows no keys.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from textual import on
@@ -18,6 +19,7 @@ from harness.tui.columns import Column, Row
 from harness.tui.widgets.list_table import ListTable
 
 _COLUMNS = (Column("action", min_width=10), Column("", min_width=10, fills=True), Column("key", is_right=True))
+_MAX_MATCHES = 100
 _MOVEMENT = (
     ("Up, down", "k j ↑ ↓"),
     ("First, last row", "g G"),
@@ -45,9 +47,10 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
         Binding("escape,question_mark,f1", "dismiss(None)", "Back", tooltip="Close the list of keys"),
     ]
 
-    def __init__(self, screen: Screen[object], *, is_palette: bool) -> None:
+    def __init__(self, screen: Screen[object], named: Sequence[KeyEntry] = (), *, is_palette: bool) -> None:
+        """`named`: entries that are listed only if the typed words match them."""
         super().__init__()
-        self._is_palette = is_palette
+        self._is_palette, self._named = is_palette, named
         self._help = " ".join(_help_of(screen).split())
         self._entries = entries_of(screen)
         self._matches: list[KeyEntry] = []
@@ -55,7 +58,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             if self._is_palette:
-                yield Input(placeholder="search the actions", id="words", compact=True)
+                yield Input(placeholder="an action, page, run, attack or round", id="words", compact=True)
             elif self._help:
                 yield Static(self._help, id="help", markup=False)
             yield ListTable(id="entries", opens=True)
@@ -77,11 +80,10 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
 
     def _show(self, words: str) -> None:
         parts = words.casefold().split()
+        entries = [*self._entries, *(self._named if parts else ())]
         self._matches = [
-            entry
-            for entry in self._entries
-            if all(word in f"{entry.name} {entry.explanation}".casefold() for word in parts)
-        ]
+            entry for entry in entries if all(word in f"{entry.name} {entry.explanation}".casefold() for word in parts)
+        ][:_MAX_MATCHES]
         rows: list[Row] = []
         group = ""
         for number, entry in enumerate(self._matches):
@@ -90,6 +92,8 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
                 rows.append(Row(f"group {group}", [[(group, "bold active")]], spans=True))
             cells = [[(f"  {entry.name}", "bold")], [(entry.explanation, "dim")], [(entry.key, "key")]]
             rows.append(Row(str(number), cells))
+        if not rows:
+            rows.append(Row("none", [[("nothing matches: no action, page, run, attack or round", "dim")]], spans=True))
         if not self._is_palette:
             rows.append(Row("group Movement", [[("Movement", "bold active")]], spans=True))
             rows += [Row(f"move {name}", [f"  {name}", "", [(key, "key")]]) for name, key in _MOVEMENT]
@@ -112,7 +116,7 @@ def entries_of(screen: Screen[object]) -> list[KeyEntry]:
         binding = active.binding
         if active.enabled and binding.tooltip:
             group = "Everywhere" if active.node is screen.app else "This screen"
-            if binding.action.startswith("tab("):
+            if binding.action.startswith("go_to_page("):
                 group = "Pages"
             key = screen.app.get_key_display(binding)
             entry = KeyEntry(group, binding.description, str(binding.tooltip), key, binding.action, active.node)

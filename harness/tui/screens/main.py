@@ -4,14 +4,10 @@ import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.screen import Screen
-from textual.style import Style
-from textual.widgets import Static
 
 from harness.core.errors import HarnessError
 from harness.core.settings import default_round
@@ -24,21 +20,10 @@ from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
 from harness.tui.screens.opening import screen_for
-from harness.tui.widgets.bars import KeyFooter, TopBar
+from harness.tui.widgets.bars import TABS, KeyFooter, TopBar
 
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
-
-
-TABS = {
-    "Runs": "runs:RunsPage",
-    "Attacks": "attacks:AttacksPage",
-    "Audits": "audits:AuditsPage",
-    "Tuning": "tuning:TuningPage",
-    "Leaderboard": "leaderboard:LeaderboardPage",
-    "Data": "data:DataPage",
-}
-"""The class of the page of each tab. It is imported when it is first shown, so that the TUI opens fast."""
 
 
 class MainScreen(Screen[None]):
@@ -49,11 +34,7 @@ class MainScreen(Screen[None]):
 
     CSS_PATH = ["main.tcss", "../pages/pages.tcss"]  # noqa: RUF012  as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(str(number), f"tab({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")
-            for number, name in enumerate(TABS, 1)
-        ),
-        Binding("q", "app.quit", "Quit", show=False, tooltip="Close the application; runs continue"),
+        Binding("q", "app.quit", "Quit", tooltip="Close the application; runs continue"),
     ]
 
     def __init__(self) -> None:
@@ -64,13 +45,11 @@ class MainScreen(Screen[None]):
         self._overview: Overview | None = None
 
     def compose(self) -> ComposeResult:
-        yield TopBar()
-        yield Static("", id="page-tabs")
+        yield TopBar(is_main=True)
         yield Container(self._page, id="pages")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self._show_tabs()
         self.query_one(RunsPage).focus_main()
 
     def on_screen_resume(self) -> None:
@@ -90,7 +69,7 @@ class MainScreen(Screen[None]):
     def _page(self) -> Page:
         return self._pages[self._tab]
 
-    async def action_tab(self, name: str) -> None:
+    async def go_to_page(self, name: str) -> None:
         """Show the page of a tab."""
         # First, so that a new page gets its final size at once.
         for tab, page in self._pages.items():
@@ -99,23 +78,21 @@ class MainScreen(Screen[None]):
             self._pages[name] = pkgutil.resolve_name(f"harness.tui.pages.{TABS[name]}")()
             await self.query_one("#pages").mount(self._pages[name])
         self._tab = name
-        self._show_tabs()
+        self.query_one(TopBar).go_to(name)
         self._show_page()
         self._page.focus_main()
 
-    def _show_tabs(self) -> None:
-        parts = []
-        for number, name in enumerate(TABS, 1):
-            label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "")
-            parts.append(label.stylize(Style.from_meta({"@click": f"screen.tab({name!r})"})))
-        self.query_one("#page-tabs", Static).update(Content(" ").join(parts))
+    async def show_attack(self, path: str) -> None:
+        """Show the page of the attacks with the cursor on one."""
+        await self.go_to_page("Attacks")
+        self._page.table.move_to(path)
 
     # Runs.
 
-    @on(RunsPage.NewRunAsked)
-    async def _choose_attack(self) -> None:
-        await self.action_tab("Attacks")
-        self.notify("Choose an attack and press Enter.")
+    async def choose_attack(self) -> None:
+        """Show the attacks, one of which the user chooses for a new run."""
+        await self.go_to_page("Attacks")
+        self._page.choose()
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
         self._open_form(event.attack, None if self._overview is None else self._overview.attacks_folder)
@@ -126,6 +103,13 @@ class MainScreen(Screen[None]):
         choice = None if self._overview is None else self._overview.round_choice
         screen = NewRunScreen(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
         self.app.push_screen(screen, if_answered(self._open_run))
+
+    def compare(self, folder: RunFolder) -> None:
+        """Compare a run with the best other one."""
+        page = self.query_one(RunsPage)
+        if self._overview is not None:
+            page.show(self._overview)
+        page.compare({folder.id})
 
     def duplicate(self, folder: RunFolder) -> None:
         """Open the form with the values of a run."""
@@ -143,7 +127,10 @@ class MainScreen(Screen[None]):
 
     def _open_run(self, id_: str) -> None:
         self.query_one(RunsPage).select(id_)
-        if id_.startswith(HEADING):
-            self.run_worker(self.action_tab("Runs"))
-        else:
+        self.run_worker(self._show_started(id_))
+
+    async def _show_started(self, id_: str) -> None:
+        # Behind the screen of the run is its list, with the keys that the messages name.
+        await self.go_to_page("Runs")
+        if not id_.startswith(HEADING):
             self.app.push_screen(screen_for(RunFolder.of(id_)))

@@ -25,11 +25,13 @@ from harness.tui.subprocesses import run_command
 
 _MAX_LISTED = 8
 RUN_BINDINGS: list[BindingType] = [
-    Binding("s", "stop", "Stop", show=False, tooltip="Stop the run; it can be resumed"),
-    Binding("r", "resume", "Resume", show=False, tooltip="Resume the run with the rest of its budget"),
+    Binding("s", "stop", "Stop", tooltip="Stop the run; it can be resumed"),
+    Binding("r", "resume", "Resume", tooltip="Resume the run with the rest of its budget"),
+    Binding("c", "compare", "Compare", tooltip="Compare with the marked runs, or with the best run of the baseline"),
+    Binding("d", "duplicate", "Again", tooltip="Open the form with the values of this run"),
     Binding("p", "package", "Package", tooltip="Package the run for its organizers"),
+    Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
     Binding("R", "report", "Report", show=False, tooltip="Write the run's report and open it in the browser"),
-    Binding("d", "duplicate", "Duplicate", show=False, tooltip="Open the form with the values of this run"),
     Binding("t", "tag", "Tags", show=False, tooltip="Change the tags of the run"),
     Binding("K", "queue('up')", "Up the queue", show=False, tooltip="Let a queued run start earlier"),
     Binding("J", "queue('down')", "Down the queue", show=False, tooltip="Let a queued run start later"),
@@ -38,6 +40,13 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("u", "restore", "Restore", show=False, tooltip="Restore what was deleted last, within a day"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
 ]
+
+_ON_A_RUN = frozenset(binding.action for binding in RUN_BINDINGS if isinstance(binding, Binding)) - {
+    "new_run",
+    "restore",
+    "compare",
+    "delete",
+}
 
 
 def _on_run(action: Callable[["RunActions", RunFolder], None]) -> Callable[["RunActions"], None]:
@@ -62,6 +71,15 @@ class RunActions(Widget):
 
         folder: RunFolder
 
+    @dataclass
+    class Compared(Message):
+        """The user compares a run with the best other one."""
+
+        folder: RunFolder
+
+    class NewRunAsked(Message):
+        """The user wants to choose an attack for a new run."""
+
     @abstractmethod
     def run_under_action(self) -> RunFolder | None:
         """Return the run that the actions are about; None if there is none."""
@@ -77,6 +95,8 @@ class RunActions(Widget):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable what the run is not in a state for: stop after its end, resume before it, a place in no queue."""
+        if action in _ON_A_RUN and self.run_under_action() is None:
+            return False
         if action == "queue":
             return self.status_under_action() is Status.QUEUED
         if action in ("stop", "resume") and (status := self.status_under_action()) is not None:
@@ -88,8 +108,9 @@ class RunActions(Widget):
     @_on_run
     def action_stop(self, folder: RunFolder) -> None:
         def stop() -> str:
-            self._say("Stopping …")
-            return f"{folder.id} is {stop_run(folder).words}."
+            self._say(f"Stopping {folder.id} …")
+            stop_run(folder)
+            return ""  # its end is announced
 
         self._ask(f"Stop {folder.id}? Its results are kept, and it can be resumed.", stop)
 
@@ -105,6 +126,7 @@ class RunActions(Widget):
         ids = [folder.id for folder in self.runs_to_delete()]
 
         def delete() -> str:
+            self._say(f"Deleting {pluralize(len(ids), 'run')} …")
             run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
             self.call_later(self.after_deletion, ids)
             return f"Deleted {pluralize(len(ids), 'run')}. u restores {'it' if len(ids) == 1 else 'them'} for a day."
@@ -170,6 +192,13 @@ class RunActions(Widget):
     def action_queue(self, move: str) -> None:
         if (folder := self.run_under_action()) is not None:
             self._do(lambda: move_in_queue(folder.id, Move(move)))
+
+    @_on_run
+    def action_compare(self, folder: RunFolder) -> None:
+        self.post_message(self.Compared(folder))
+
+    def action_new_run(self) -> None:
+        self.post_message(self.NewRunAsked())
 
     @_on_run
     def action_duplicate(self, folder: RunFolder) -> None:

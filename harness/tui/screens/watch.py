@@ -31,10 +31,13 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
 
     CSS_PATH = ["watch.tcss"]  # noqa: RUF012  as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
-        Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
         *RUN_BINDINGS,
+        Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
+        Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
     ]
+
+    TAB = "Runs"
+    """The tab of the page that lists what the screen watches."""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
 
     def compose_header(self) -> Iterator[Widget]:
         """Yield the widgets above the panels."""
-        yield TopBar()
+        yield TopBar(self.TAB)
         yield Static(Content(sanitize(self.folder.id)), id="who")
         yield Static("", id="why")
 
@@ -130,16 +133,16 @@ def who(snapshot: Snapshot, *, is_frozen: bool) -> Content:
         (f"{glyph} {summary.status.words}", f"bold {colour}"),
         "  ",
         (sanitize(summary.shown_attack), "bold"),
-        (sanitize(f" {summary.changed_text}") if summary.changed else "", "$foreground 55%"),
+        (sanitize(f" {summary.changed_text}") if summary.changed else "", "$foreground 70%"),
         f" on {sanitize(summary.round)}",
     ]
     if summary.is_blind:
         parts.append((" blind", "$text-warning"))
     if summary.is_partial:
         parts.append((" partial", "$text-warning"))
-    parts.append((f"  {sanitize(summary.id)}", "$foreground 55%"))
+    parts.append((f"  {sanitize(summary.id)}", "$foreground 70%"))
     if summary.target is not None:
-        parts.append((f"  target {sanitize(summary.target)}", "$foreground 55%"))
+        parts.append((f"  target {sanitize(summary.target)}", "$foreground 70%"))
     if is_frozen:
         parts.append(("  view frozen, f continues", "bold reverse"))
     return Content.assemble(*parts)

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
+from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
@@ -10,18 +12,31 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
+from harness.core.times import format_duration
 from harness.runs.status import Status
-from harness.tui.columns import spark
+from harness.runs.summary import RunSummary
+from harness.tui.columns import GLYPHS, spark
 from harness.tui.overview import Overview
 
+TABS = {
+    "Runs": "runs:RunsPage",
+    "Attacks": "attacks:AttacksPage",
+    "Audits": "audits:AuditsPage",
+    "Tuning": "tuning:TuningPage",
+    "Leaderboard": "leaderboard:LeaderboardPage",
+    "Data": "data:DataPage",
+}
+"""The class of the page of each tab of the main screen. It is imported when it is first shown, to open the TUI fast."""
 _GAP = 2
-_MAX_ROUND = 24
+_MAX_ROUND, _MAX_ATTACK = 24, 20
+_TABS_HEIGHT = 30
+"""The rows of the terminal from which on the tabs are shown above every screen, not only on the main one."""
 
 
 def label_facts(facts: Sequence[tuple[str, str]]) -> Content:
     """Return the facts, one per line, with dim labels of equal width."""
     width = max((len(label) for label, _ in facts), default=0)
-    label_style = "$foreground 55%"
+    label_style = "$foreground 70%"
     lines = [
         Content.assemble((f"{sanitize(label):<{width}}  ", label_style), sanitize(value)) for label, value in facts
     ]
@@ -29,7 +44,7 @@ def label_facts(facts: Sequence[tuple[str, str]]) -> Content:
 
 
 class KeyFooter(Widget):
-    """One line with as many whole entries as fit. A click on one presses its key.
+    """One line with as many whole entries as fit, and Help at the right. A click on one presses its key.
 
     Textual's own footer (8.2.8) has a widget for each key and makes all of them again whenever the focus moves: on a
     run, a key then arranges the screen three times and takes 184 ms of CPU instead of 73. It also cuts the last entry.
@@ -47,24 +62,28 @@ class KeyFooter(Widget):
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def render(self) -> Content:
-        """Return the entries that fit, in the order of the bindings."""
-        entries: list[Content] = []
-        actions, room = set(), self.size.width
-        for _, binding, is_enabled, _ in self.screen.active_bindings.values():
-            if not binding.show or binding.action in actions:
-                continue
-            actions.add(binding.action)
-            key = self.app.get_key_display(binding)
-            entry = Content.assemble(
-                (key, "bold $footer-key-foreground"), (f" {binding.description}", "$footer-description-foreground")
-            )
-            room -= entry.cell_length + (_GAP if entries else 0)
-            if room < 0:
-                break
-            if is_enabled:
-                entry = entry.stylize(Style.from_meta({"@click": f"press({binding.key!r})"}))
-            entries.append(entry if is_enabled else entry.stylize("dim"))
-        return Content(" " * _GAP).join(entries)
+        """Return the entries that fit, in the order of the bindings; those that quit and help are at the right."""
+        shown: dict[str, ActiveBinding] = {}
+        for active in self.screen.active_bindings.values():
+            if active.binding.show:
+                shown.setdefault(active.binding.action, active)
+        left, right = list[Content](), list[Content]()
+        for active in shown.values():
+            is_pinned = active.node is self.app or active.binding.action == "app.quit"
+            (right if is_pinned else left).append(self._entry(active))
+        gap = Content(" " * _GAP)
+        pinned, room = gap.join(right), self.size.width
+        ends = accumulate((entry.cell_length + _GAP for entry in left), initial=pinned.cell_length)
+        entries = gap.join(entry for entry, end in zip(left, islice(ends, 1, None), strict=True) if end <= room)
+        return Content.assemble(entries, " " * (room - entries.cell_length - pinned.cell_length), pinned)
+
+    def _entry(self, active: ActiveBinding) -> Content:
+        key = self.app.get_key_display(active.binding)
+        entry = Content.assemble(
+            (key, "bold $footer-key-foreground"), (f" {active.binding.description}", "$footer-description-foreground")
+        )
+        click = Style.from_meta({"@click": f"press({active.binding.key!r})"})
+        return entry.stylize(click if active.enabled else "dim")
 
     def action_press(self, key: str) -> None:
         """Press a key for the widget that has the focus."""
@@ -72,11 +91,14 @@ class KeyFooter(Widget):
 
 
 class TopBar(Static):
-    """`harness`, the chosen round, each device with its recent load, and the numbers of running and queued runs."""
+    """`harness`, the chosen round, each device with its recent load, and the run at work; below, the tabs of the pages.
+
+    The main screen always shows the tabs, other screens in a high terminal.
+    """
 
     DEFAULT_CSS = """
     TopBar {
-        height: 1; padding: 0 1; background: $panel; text-wrap: nowrap; text-overflow: ellipsis;
+        height: 1; background: $panel; text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1;
         link-style: none; link-color: $foreground; link-background-hover: $primary; link-color-hover: $foreground;
     }
     """
@@ -87,37 +109,73 @@ class TopBar(Static):
 
         bar: "TopBar"
 
-    def __init__(self) -> None:
+    def __init__(self, tab: str = "Runs", *, is_main: bool = False) -> None:
+        """`tab`: the page that the screen belongs to."""
         super().__init__(Content.styled("harness", "bold $text-primary"))
+        self._tab, self._is_main = tab, is_main
+        self._overview: Overview | None = None
 
     def on_mount(self) -> None:
-        self.post_message(self.Mounted(self))
+        self._fit()
 
     def on_resize(self) -> None:
-        """Ask for what fits now."""
-        self.post_message(self.Mounted(self))
+        """Show what fits now."""
+        self._fit()
+
+    def _fit(self) -> None:
+        if self._overview is None:
+            self.post_message(self.Mounted(self))
+        self._draw()
+
+    def go_to(self, tab: str) -> None:
+        """Mark another tab."""
+        self._tab = tab
+        self._draw()
 
     def show(self, overview: Overview) -> None:
         """Show the state of the machine; the bar is drawn again only if its text changes."""
+        self._overview = overview
+        self._draw()
+
+    def _draw(self) -> None:
+        has_tabs = self._is_main or self.app.size.height >= _TABS_HEIGHT
+        lines = [self._state_line(), *([self._tab_line()] if has_tabs else [])]
+        self.styles.height = len(lines)
+        self.update(Content("\n").join(lines), layout=False)
+
+    def _state_line(self) -> Content:
+        title, overview = Content.styled("harness", "bold $text-primary"), self._overview
+        if overview is None:
+            return title
         name = overview.round_name
         label = "all rounds" if name is None else f"round {shorten(sanitize(name), _MAX_ROUND)}"
-        parts = [
-            Content.styled("harness", "bold $text-primary"),
-            Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=label),
-        ]
+        parts = [title, Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=label)]
         loads = [f"{device} {spark(load)} {load[-1]:3.0f} %" for device, load in overview.load.items() if load]
+        room = self.app.size.width - 2 - sum(part.cell_length for part in parts)
         right = "  ".join([*loads, work_in_words(overview)])
-        room = self.size.width - 2 - sum(part.cell_length for part in parts)
         if room < len(right) + 2 and loads:
             right = work_in_words(overview)
-        parts.append(Content(right.rjust(max(len(right) + 2, room))))
-        self.update(Content("").join(parts), layout=False)
+        return Content("").join([*parts, Content(right.rjust(max(len(right) + 2, room)))])
+
+    def _tab_line(self) -> Content:
+        parts = []
+        for number, name in enumerate(TABS, 1):
+            label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "$text-muted")
+            parts.append(label.stylize(Style.from_meta({"@click": f"app.go_to_page({name!r})"})))
+        return Content(" ").join(parts)
 
 
 def work_in_words(overview: Overview) -> str:
-    """Return how many runs are at work, such as `1 running, 2 queued`."""
-    states = [run.status for run in overview.runs if not run.status.is_over]
-    queued = states.count(Status.QUEUED)
-    running = len(states) - queued
-    parts = [f"{count} {word}" for count, word in ((running, "running"), (queued, "queued")) if count]
-    return ", ".join(parts) or "nothing running"
+    """Return the run at work with its progress and ETA, and the length of the queue: `▶ two_step 61% 0:24  ◌ 2`."""
+    at_work = [run for run in overview.runs if not run.status.is_over]
+    running = [run for run in at_work if run.status is not Status.QUEUED]
+    more = f" +{len(running) - 1}" if len(running) > 1 else ""
+    queued = len(at_work) - len(running)
+    parts = [*(f"{_run_in_words(run)}{more}" for run in running[-1:]), *([f"◌ {queued}"] if queued else [])]
+    return "  ".join(parts) or "nothing running"
+
+
+def _run_in_words(run: RunSummary) -> str:
+    progress = "" if run.progress is None else f"{run.progress:.0%}"
+    eta = "" if run.eta_s is None else format_duration(run.eta_s)
+    return " ".join(filter(None, [GLYPHS[run.status][0], sanitize(shorten(run.attack, _MAX_ATTACK)), progress, eta]))

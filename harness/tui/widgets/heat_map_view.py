@@ -67,7 +67,7 @@ class HeatMapView(Widget, can_focus=True):
                     Content.assemble((name.ljust(room + 1), ""), *shade(drawn[line * cells : (line + 1) * cells]))
                 )
         further = f"  … {pluralize(self.rows - row_count, 'more row')}" if row_count < self.rows else ""
-        lines.append(Content.styled(f"{' ' * (room + 1)}{legend(self._bounds)}{further}"[:width], "$foreground 55%"))
+        lines.append(Content.styled(f"{' ' * (room + 1)}{legend(self._bounds)}{further}"[:width], "$foreground 70%"))
         return Content("\n").join(lines)
 
 

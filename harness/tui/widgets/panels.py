@@ -25,13 +25,12 @@ class Panel(Vertical):
 
     DEFAULT_CSS = """
     Panel {
-        height: 1fr; width: 1fr; border: round $foreground 30%; border-title-color: $foreground;
+        height: 1fr; width: 1fr; border: round $foreground 50%; border-title-color: $foreground;
         border-subtitle-color: $text-muted;
         & > .why-empty {
             display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
         }
-        &:focus-within { border: round $accent; }
-        &:light:focus-within { border: round $primary; }
+        &:focus-within { border: round $primary; border-title-style: bold; }
         &.-empty { height: 1; border: none !important; overflow: hidden; }
         &.-empty > .why-empty { display: block; dock: top; }
     }
@@ -80,7 +79,7 @@ class PanelGroup(Container):
         height: 1fr;
         & > .tabs { height: 1; padding: 0 1; color: $text-muted; link-style: none; link-color: $text-muted; }
         &.-all > .tabs { display: none; }
-        &.-one .-hidden { display: none; }
+        &.-one .-hidden, .-absent { display: none; }
         &.-one Panel, &.-one Panel:focus-within { width: 1fr; height: 1fr; }
         &.-low Panel, &.-low Panel:focus-within { border: none; }
         &.-low > .tabs, &.-single > .tabs { display: none; }
@@ -93,8 +92,6 @@ class PanelGroup(Container):
     ]
     ROOMY: ClassVar[tuple[int, int]] = (110, 26)
     """The width and height from which on all panels are shown."""
-    IS_NUMBERED: ClassVar[bool] = True
-    """True if digits go to the panels, so that the tabs show them."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -112,8 +109,8 @@ class PanelGroup(Container):
 
     @property
     def panels(self) -> list[Panel]:
-        """All panels, in their order."""
-        return list(self.query(Panel))
+        """All panels that are not absent, in their order."""
+        return [panel for panel in self.query(Panel) if not panel.has_class("-absent")]
 
     def on_mount(self) -> None:
         self._current_id = self._current_id or self.panels[0].id or ""
@@ -131,6 +128,15 @@ class PanelGroup(Container):
         target = next((part for part in panel.query("*") if part.focusable and _is_displayed(part, panel)), None)
         if target is not None:
             self.screen.set_focus(target)
+
+    def set_absent(self, id: str, *, is_absent: bool) -> None:
+        """Remove a panel that has nothing to show, or add it again."""
+        panel = self.query_one(f"#{id}", Panel)
+        if panel.has_class("-absent") is not is_absent:
+            panel.set_class(is_absent, "-absent")
+            if is_absent and self._current_id == id:
+                self.go_to(self.panels[0].id or "")
+            self._arrange()
 
     def action_next_panel(self, step: int) -> None:
         ids = [panel.id or "" for panel in self.panels if panel.id == self._current_id or self._can_go_to(panel)]
@@ -182,25 +188,15 @@ class PanelGroup(Container):
             node.update_node_styles()
         tabs = []
         for number, panel in enumerate(panels, 1):
-            name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label
-            click = Style.from_meta({"@click": f"go_to({number})"})
-            tabs += [Content.styled(f"[{name}]" if panel.id == self._current_id else f" {name} ", click), Content(" ")]
+            name = f"[{panel.label}]" if panel.id == self._current_id else f" {panel.label} "
+            tabs += [Content.styled(name, Style.from_meta({"@click": f"go_to({number})"})), Content(" ")]
         self.query_one(".tabs", Static).update(Content("").join(tabs), layout=False)
 
 
 class PanelScreen(Screen[None]):
-    """A screen with one PanelGroup, whose panels have digits."""
+    """A screen with one PanelGroup."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 6)
-        ),
-    ]
-
-    def action_panel(self, number: int) -> None:
-        self.query_one(PanelGroup).action_panel_number(number)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "leave", "Back", tooltip="Close this screen")]
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -84,14 +84,14 @@ def machine(home: Path) -> Iterator[Machine]:
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_the_screen_is_left_before_a_signal_ends_it(machine: Machine, number: signal.Signals) -> None:
     terminal = HarnessTerminal(machine)
-    terminal.until(b"Press")
+    terminal.until(b"How much of its training data")
     assert terminal.end(number) == -number and terminal.is_restored()
 
 
 @pytest.mark.parametrize("key", [b"?", b"b"], ids=["keys", "dialog"])
 def test_a_screen_below_a_dialog_is_left_too(machine: Machine, key: bytes) -> None:
     terminal = HarnessTerminal(machine)
-    terminal.until(b"Press")
+    terminal.until(b"How much of its training data")
     before = len(terminal.read_all())
     terminal.press(key)
     wait_until(lambda: len(terminal.read_all()) > before + 200)
@@ -125,7 +125,7 @@ def test_the_cursor_is_shown_again_when_a_signal_ends_a_status_line(machine: Mac
 @pytest.mark.slow
 def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Machine) -> None:
     terminal = HarnessTerminal(machine)
-    terminal.until(b"Press")
+    terminal.until(b"How much of its training data")
     # Nobody reads, so that the application waits for the terminal before the last key.
     child = os.open(terminal.name, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
@@ -142,7 +142,7 @@ def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Mach
 
 def test_a_closed_terminal_ends_the_process(machine: Machine) -> None:
     terminal = HarnessTerminal(machine)
-    terminal.until(b"Press")
+    terminal.until(b"How much of its training data")
     os.close(terminal.fd)
     terminal.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: terminal.process.poll() is not None)

@@ -65,7 +65,7 @@ def test_runs_without_a_recall_are_last_when_sorted_by_it() -> None:
 
 def test_a_marked_run_and_special_runs_are_marked() -> None:
     rows = {row.key: row for row in list_rows((*RUNS, BLIND), {}, ListState(marked=frozenset({"old-1"}))).rows}
-    assert text_of(rows["old-1"], 0) == "● ✓ old" and text_of(rows["new-1"], 0) == "■ new"
+    assert text_of(rows["old-1"], 0) == "● ✓ old" and text_of(rows["new-1"], 0) == "  ■ new"
     assert text_of(rows["other-1"], 1).endswith(" partial control") and text_of(rows["blind-1"], 1).endswith(" blind")
     assert text_of(rows["blind-1"], 3) == "blind"
 
