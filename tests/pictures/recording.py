@@ -35,7 +35,7 @@ def record_first_run(folder: Path) -> None:
         terminal.look_until("finished", "Recall@100 ±", step=1.5)
         terminal.look(3.0, step=0.5)
         # The panel of guesses, only the right ones, one of them, and back.
-        for keys in (("3",), ("m",), ("Enter",), ("Escape",), ("1",)):
+        for keys in (("BTab",), ("m",), ("Enter",), ("Escape",), ("Tab",)):
             terminal.press(*keys)
             terminal.look(4.0, step=0.5)
     finally:

@@ -1,14 +1,21 @@
 """Pictures of every screen as SVG."""
 
 import asyncio
+import contextlib
+import json
 import os
 import re
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from textual.pilot import Pilot
 
 from harness.core.files import write_export
+from harness.runs.folder import RunFolder
+from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import ROOT
@@ -21,26 +28,33 @@ ALL_SIZES = ("runs", "run", "compare", "book")
 """The screens that are also drawn in a small and a large terminal."""
 THEMES = {"dark": "textual-dark", "light": "textual-light"}
 SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
-    "first-run": ((), "bundled model"),
+    "first-run": ((), "How much of its training data"),
     "runs": ((), "exact@1|finished"),
-    "run": (("enter",), "Recall@100 ±"),
-    "example": (("enter", "3", "m", "enter"), "guess "),
+    "run": (("enter", "m"), "Recall@100 ±"),
+    "example": (("enter", "shift+tab", "m", "enter"), "guess "),
     "compare": (("space", "down", "space", "c"), "p <|p ="),
     "package": (("p",), "description"),
     "keys": (("question_mark",), "This screen"),
     "round": (("b",), "satml-dev"),
     "attacks": (("2",), "import "),
-    "new-run": (("2", "enter"), "Seed of every"),
+    "new-run": (("2", "enter"), "Round to attack"),
     "audits": (("3",), "How much"),
     "audit": (("3", "down", "enter"), "Probably"),
     "book": (("3", "enter"), "≥ 50 %"),
-    "new-audit": (("3", "n", "enter"), "Directory of text"),
+    "new-audit": (("3", "n", "enter"), "harness audit "),
     "tuning": (("4",), "fold0of5|best"),
     "leaderboard": (("5",), "not verified"),
     "data": (("6",), "complete"),
 }
 """Each picture: the keys that lead to it, and words that it shows once it is complete."""
 
+_SETTINGS = ("trials=60", "temperature=0.7", "typical_p=1", "repetition_penalty=1")
+_LIVE = (
+    *("run", "sampling", "--round", "demo", "--detach", "--json"),
+    *(word for setting in _SETTINGS for word in ("--set", setting)),
+)
+"""The command of the run that is at work on its picture. Its recall is soon above that of the baseline."""
+_SHARE_DONE = 0.5
 _NOT_NEEDED = re.compile(r"@font-face \{.*?\}\s*|terminal-\d+-", re.DOTALL)
 """Fonts from another server, which an SVG in a page may not load, and a prefix of names."""
 
@@ -51,8 +65,23 @@ def draw_screen(name: str, folder: Path) -> None:
     os.environ["HARNESS_HOME"] = f"{folder}/new" if name == "first-run" else f"{folder}/state"
     # The attacks are shown in the repository, where they are in ./attacks.
     os.chdir(ROOT if name == "attacks" else folder)
-    for size, theme in variants(name):
-        asyncio.run(_draw(name, size, theme))
+    with _live_run() if name == "run" else contextlib.nullcontext():
+        for size, theme in variants(name):
+            asyncio.run(_draw(name, size, theme))
+
+
+@contextlib.contextmanager
+def _live_run() -> Iterator[None]:
+    """Run an attack, half of which is done at first, and delete it at the end."""
+    command = [sys.executable, "-m", "harness"]
+    started = subprocess.run([*command, *_LIVE], check=True, stdout=subprocess.PIPE, text=True)
+    run = json.loads(started.stdout)["id"]
+    while (run_summary(RunFolder.of(run)).progress or 0.0) < _SHARE_DONE:
+        time.sleep(0.5)
+    try:
+        yield
+    finally:
+        subprocess.run([*command, "runs", "rm", "--force", "--yes", "--now", run], check=True)
 
 
 def variants(name: str) -> list[tuple[tuple[int, int], str]]:
