@@ -1,6 +1,6 @@
 """The options of a run, declared once.
 
-The commands that start runs, the form and *Duplicate* of the TUI, `--like`, the notebook, sweep files, tunings, code
+The commands that start runs, the form and *Again* of the TUI, `--like`, the notebook, sweep files, tunings, code
 bundles and the generated reference are made from `RunRequest`; a new option is a new field. A run's record keeps the
 request as it was asked (`auto` stays `auto`), and apart from it what it was resolved to.
 """
