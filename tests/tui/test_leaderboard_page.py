@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, screen_text, text_of, title_of, until
 from tests.tui.stored import stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -45,6 +45,8 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine
         # It was collapsed while the bundles were ranked.
         assert table.has_focus
         assert title_of(pilot, "entry-list") == "Leaderboard · small · Recall@100"
+        command = "harness bundle verify submissions/half.zip --round small"
+        await until(pilot, lambda: command in text_of(pilot, "#entry-text"))
         rows = rows_of(table)
         assert list(rows)[:3] == ["half.zip", "reference", "quarter.zip"]
         assert rows["half.zip"][:4] == ["1", "team half", "replay", "0.500"]

@@ -1,18 +1,21 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
 import contextlib
+import shlex
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_version
 from harness.core.settings import default_round
-from harness.core.text import NO_VALUE, format_score
+from harness.core.text import NO_VALUE, format_interval, format_score
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Column, Row
@@ -21,6 +24,7 @@ from harness.tui.pages import Page
 from harness.tui.run_list import interval_bar, scale_title
 from harness.tui.subprocesses import run_command
 from harness.tui.tables import CellsOf, table_of
+from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -30,22 +34,31 @@ _LOOK_SECONDS = 1.0
 
 
 class LeaderboardPage(Page):
-    """The ranked bundles of one round."""
+    """The ranked bundles of one round, and what is claimed and verified about the one under the cursor."""
 
-    HELP = "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero."
+    HELP = (
+        "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero. y "
+        "copies the command that runs the code of a bundle again; it is a stranger's code."
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
+        Binding("y", "copy_command", "Copy verify command", tooltip="Copy the command that runs its code again"),
     ]
 
     def __init__(self) -> None:
         super().__init__(id="leaderboard-page")
         self._overview: Overview | None = None
         self._ranked: tuple[object, ...] = ()
+        self._round = ""
+        self._entries: dict[str, dict[str, Any]] = {}
 
     def compose_panels(self) -> ComposeResult:
-        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
+        with Horizontal():
+            yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
+            yield Panel(VerticalScroll(Static("", id="entry-text")), id="entry", label="Bundle")
 
     def on_mount(self) -> None:
+        self.query_one("#entry", Panel).show_empty("none")
         self.set_interval(_LOOK_SECONDS, self._look)
 
     def show(self, overview: Overview) -> None:
@@ -88,9 +101,11 @@ class LeaderboardPage(Page):
 
     def _show_entries(self, answer: dict[str, Any]) -> None:
         self._empty("")
-        title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}"
+        self._round = answer["round"]
+        hint = "" if self._overview is None or self._overview.round_choice else " · b chooses another round"
+        title = f"Leaderboard · {self._round} · Recall@{answer['error_cap']}{hint}"
         self.query_one("#entry-list", Panel).set_title(title)
-        entries = {entry["bundle"]: entry for entry in answer["entries"]}
+        entries = self._entries = {entry["bundle"]: entry for entry in answer["entries"]}
         ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
         intervals = [entry["recall_interval"] for entry in ranked.values() if entry["recall_interval"]]
         columns, rows = table_of(_columns(max([0.05, *(high for _, high in intervals)])), ranked)
@@ -105,6 +120,42 @@ class LeaderboardPage(Page):
             if entry["unranked"]
         ]
         self.query_one(ListTable).show(columns, rows)
+        self._show_entry()
+
+    @on(ListTable.Highlighted, "#entries")
+    def _show_entry(self) -> None:
+        entry = self._entries.get(self.table.key_under_cursor or "")
+        panel = self.query_one("#entry", Panel)
+        panel.show_empty("no bundle under the cursor" if entry is None else "")
+        if entry is not None:
+            panel.set_title(entry["bundle"])
+            facts = [*_facts(entry), ("verify", self._command(entry))]
+            self.query_one("#entry-text", Static).update(label_facts(facts))
+
+    def _command(self, entry: dict[str, Any]) -> str:
+        return shlex.join(["harness", "bundle", "verify", str(_FOLDER / entry["bundle"]), "--round", self._round])
+
+    def action_copy_command(self) -> None:
+        if (entry := self._entries.get(self.table.key_under_cursor or "")) is not None:
+            self.app.copy_to_clipboard(self._command(entry))
+            self.notify(f"Copied {self._command(entry)}")
+
+
+def _facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is claimed and what is verified about a bundle."""
+    interval, seconds = entry["recall_interval"], entry["elapsed_s"]
+    facts = {
+        "team": entry["team"],
+        "attack": entry["attack"],
+        "recall": f"{format_score(entry['recall_at_cap'])} {format_interval(*interval) if interval else ''}",
+        "verified": entry["verified"],
+        "time": "" if seconds is None else format_duration(seconds),
+        "hardware": entry.get("hardware"),
+        "accepted": ", ".join(entry.get("marks") or ()),
+        "patch": entry.get("patch"),
+        "not ranked": entry["unranked"],
+    }
+    return [(label, str(value)) for label, value in facts.items() if value]
 
 
 def _bundle_files() -> tuple[tuple[Path, tuple[int, ...]], ...]:
