@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from harness.core.examples import load_answers
 from harness.core.files import file_sha256
 from harness.core.text import format_p_value
 from harness.runs.folder import RunFolder, remove_run
+from harness.tui.screens import example
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.screens.example import ExampleScreen
@@ -32,7 +34,7 @@ from tests.tui.piloting import (
     title_of,
     until,
 )
-from tests.tui.stored import live_run, stored_run
+from tests.tui.stored import LENGTH, live_run, stored_run
 from tests.tui.tables import rows_of, table_of
 
 
@@ -210,3 +212,22 @@ async def test_a_damaged_run_is_a_message(pair: tuple[RunFolder, RunFolder]) -> 
         await until(pilot, lambda: "cannot be read" in text_of(pilot, "#header"))
         assert text_of(pilot, "#header").isprintable()
     shutil.rmtree(gone.path)
+
+
+async def test_h_shows_the_probability_of_each_token(
+    pair: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_scored = Event()
+
+    def score(command: list[str], **_: object) -> dict[str, object]:
+        is_scored.wait(60)
+        return {"probabilities": {"answer": [0.25] * LENGTH, "candidates": [[0.5] * LENGTH]}}
+
+    monkeypatch.setattr(example, "run_command", score)
+    async with open_screen(ExampleScreen(pair[:1], [1], 1), size=(120, 35)) as pilot:
+        await until(pilot, lambda: table_of(pilot, "candidates").row_count)
+        await press(pilot, "h", then=lambda: "scoring the tokens with the target, 0:0" in text_of(pilot, "#which"))
+        is_scored.set()
+        await until(pilot, lambda: "Probability of each token" in screen_text(pilot.app))
+        assert text_of(pilot, "#which") == "Example 1 · 1 of 1" and "≥ 0.1" in text_of(pilot, "#example-text")
+        await press(pilot, "h", then=lambda: "Probability of each token" not in screen_text(pilot.app))

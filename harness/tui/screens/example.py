@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,13 +21,16 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
+from harness.tui.axes import Axis
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.dialog_results import if_answered
 from harness.tui.guess_search import compared_pieces, suffix_spans
+from harness.tui.plot import Plot
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable, style_of
+from harness.tui.widgets.plot_view import PlotView
 
 _MAX_CANDIDATES = 200
 _HEAT = (
@@ -118,11 +122,13 @@ class ExampleScreen(Screen[None]):
         yield Static("", id="right-guess")
         with Vertical():
             yield ListTable(id="candidates")
+            yield PlotView(id="token-plot")
             yield Static("", id="chosen")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#right-guess").display = False
+        for name in ("right-guess", "token-plot"):
+            self.query_one(f"#{name}").display = False
         self.set_focus(self.query_one(ListTable))
         self._go_to(self._example_id)
 
@@ -183,7 +189,20 @@ class ExampleScreen(Screen[None]):
             table.show(_COLUMNS, [*map(answer_row, runs[:1]), *(rows if len(runs) > 1 else rows[1:])])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
+            self._show_tokens()
             self._show_chosen()
+
+    def _show_tokens(self) -> None:
+        """Show the probability of each token of the answer as a bar, where there is room and they were scored."""
+        probabilities = self._runs_shown[0].probabilities if self._runs_shown else None
+        scores = (probabilities or {}).get("answer")
+        plot = self.query_one("#token-plot", PlotView)
+        plot.display = bool(scores) and self.has_class("-high")
+        if scores:
+            x = Axis("token", 1.0, max(2.0, float(len(scores))), min_step=1.0)
+            plot.show(
+                Plot(x, Axis("Probability of each token of the answer", 0.0, 1.0), bars=np.array(scores, np.float64))
+            )
 
     @on(ListTable.Highlighted, "#candidates")
     def _show_chosen(self) -> None:
