@@ -17,7 +17,7 @@ from harness.tui.braille import BrailleGrid, Cell
 
 # The palette of Okabe and Ito (2008), which remains distinct for colour-blind readers, lightened and darkened.
 _ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")
-_ON_LIGHT = ("#0072b2", "#c85600", "#00805d", "#a8508a", "#7a6a00", "#4d4d4d")
+_ON_LIGHT = ("#005a8f", "#a04000", "#00633f", "#8a3a73", "#5f5200", "#4d4d4d")
 _MARKERS = "●■▲◆▼★"
 _MARKER_COUNT = 7
 DIM = 1000

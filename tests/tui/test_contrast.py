@@ -4,15 +4,21 @@ import unicodedata
 from collections.abc import Iterator
 
 import pytest
+from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
 
 from harness.tui.contrast import MIN_CONTRAST, contrast
-from tests.tui.piloting import open_screen, until
-from tests.tui.test_snapshots import SCREENS, patch
+from harness.tui.widgets.bars import TABS
+from harness.tui.widgets.panels import Panel
+from tests.tools.tiers import long_values
+from tests.tui.piloting import on_page, open_app, open_screen, screen_text, until
+from tests.tui.test_snapshots import MIDDLE, NARROW, SCREENS, WIDE, finished_audit, finished_run, patch
 
 __all__ = ["patch"]  # the fixture that fixes homes and times
+SIZES = [NARROW, *long_values([MIDDLE, WIDE])]
+THEMES = ("textual-dark", "textual-light")
 _DIM = 0.66
 """The share of its colour that Textual gives to dim text."""
 _MIN_MARK = 3.0
@@ -45,17 +51,38 @@ def is_text(text: str) -> bool:
     return any(unicodedata.category(character)[0] in "LN" for character in text)
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+def faint_cells(pilot: Pilot[None]) -> set[tuple[str, float, str]]:
+    """Return the parts of the screen whose contrast is too low."""
+    return {
+        (text[:40], round(contrast_of(style), 2), str(style))
+        for text, style in cells(pilot)
+        if contrast_of(style) < (MIN_CONTRAST if is_text(text) else _MIN_MARK)
+    }
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", SCREENS)
-async def test_text_and_marks_are_readable(name: str, theme: str) -> None:
+async def test_a_screen_is_readable(name: str, size: tuple[int, int], theme: str) -> None:
     shot = SCREENS[name]
-    async with open_screen(shot.make(), size=shot.size, theme=theme) as pilot:
+    async with open_screen(shot.make(), size=size, theme=theme) as pilot:
         await until(pilot, lambda: shot.is_ready(pilot))
         await pilot.press(*shot.keys)
         await pilot.pause()
-        faint = {
-            (text[:40], round(contrast_of(style), 2), str(style))
-            for text, style in cells(pilot)
-            if contrast_of(style) < (MIN_CONTRAST if is_text(text) else _MIN_MARK)
-        }
-    assert not faint
+        assert not faint_cells(pilot)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_page_is_readable_and_cuts_no_title(size: tuple[int, int], theme: str) -> None:
+    for id_, solved in (("abcd-some", 9), ("efgh-other", 12)):
+        finished_run(id_, solved=solved)
+    finished_audit()
+    async with open_app(size=size) as pilot:
+        pilot.app.theme = theme
+        for number in range(1, len(TABS) + 1):
+            await on_page(pilot, number)
+            await until(pilot, lambda: not any(word in screen_text(pilot.app) for word in ("reading …", "checking …")))
+            assert not faint_cells(pilot), list(TABS)[number - 1]
+            for panel in pilot.app.screen.query(Panel) if size[0] >= 120 else ():
+                assert not panel.region or cell_len(str(panel._border_title)) + 4 <= panel.region.width, panel
