@@ -82,7 +82,7 @@ async def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() ->
 async def test_a_round_is_described_and_gives_the_default_budget() -> None:
     async with open_screen(screen_of("baseline", ROOT / "attacks")) as pilot:
         rows = await form(pilot)
-        await until(pilot, lambda: "budget 10:00" in str(rows["--round"].help))
+        await until(pilot, lambda: "budget 10:00" in text_of(pilot, "#help"))
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
         assert (budget.placeholder, target.placeholder) == ("10:00 (the round's)", "demo (the round's)")
         await typed(pilot, rows["--round"], "demmo")

@@ -32,7 +32,6 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.form_fields import FormFields
 from harness.tui.widgets.plot_view import RunPlot
 from tests.functional.machine import PLUGINS, homes
 from tests.records import EXAMPLES, change_spec, new_tuning, recorded_audit, recorded_run
@@ -172,7 +171,7 @@ SCREENS = {
     "example-80": Shot(lambda: ExampleScreen([finished_run()], range(EXAMPLES), 12), has_rows("candidates")),
     "new-run-80": Shot(
         lambda: NewRunScreen(draws_in(PLUGINS / "draws.py"), attacks_folder=None, round_name="demo"),
-        lambda pilot: pilot.app.screen.query(FormFields).first().values(),
+        shows("#help", "budget 10:00"),
     ),
     # Space accepts the check.
     "package-80": Shot(package, shows("#message", "unmet: sandbox"), keys=("space",)),

@@ -109,7 +109,8 @@ class FieldRow(Vertical):
         self._facts.update(Content(sanitize(facts if error is None else f"✗ {error}")))
         self.help = _help(note or self.field.description)
         if self.has_focus_within:
-            self.post_message(self.Described(self))
+            # From its own queue: Textual does not let a message that the parent sends bubble past the parent.
+            self.call_later(self._describe)
 
     def show_placeholder(self, text: str) -> None:
         """Replace the placeholder of the input."""
@@ -123,6 +124,9 @@ class FieldRow(Vertical):
         """Highlight the row, scroll it into view and describe it."""
         self.add_class("-focused")
         self.scroll_visible(animate=False)
+        self._describe()
+
+    def _describe(self) -> None:
         self.post_message(self.Described(self))
 
     def on_descendant_blur(self) -> None:
