@@ -1,5 +1,6 @@
 """`harness list`: everything that the harness has or has recorded, one list for each kind."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -20,7 +21,7 @@ from harness.data.files import round_status
 from harness.plugins.discovery import find_attacks
 from harness.runs import trash
 from harness.runs.columns import COLUMNS
-from harness.runs.folder import ModelType, RecordFiles, RunFolder
+from harness.runs.folder import ModelType, RecordFiles, RunFolder, all_run_folders
 from harness.runs.queue import queued_runs
 from harness.runs.specs import AttackSpec, AuditSpec, RunSpec
 from harness.runs.status import Status
@@ -93,9 +94,10 @@ def _list_jobs(
         json=json,
     )
     if spec_type is AttackSpec and not json:
-        current = [status for status in Status if not status.is_over]
-        for audit in matching_summaries(on_error=print_error, kind="audit", statuses=current):
-            say(f"{audit.id} is an audit at work: `harness list audits` lists it.")
+        for folder in all_run_folders():
+            with contextlib.suppress(HarnessError):  # a run that cannot be read was named above
+                if folder.is_alive and folder.spec().kind == "audit":
+                    say(f"{folder.id} is an audit at work: `harness list audits` lists it.")
     deletions = trash.deleted_records()
     if deletions and not json:
         size = decimal(sum(deleted.size for deleted in deletions))
