@@ -1,5 +1,7 @@
 """Measure the engine, CTranslate2 and the reference implementation on one model: `python -m tests.bench.peers`.
 
+`python -m tests.bench.peers --profile` prints where the time of one trial goes.
+
 The model has the shape of GPT-Neo 125M and random weights, so that draws hardly repeat, and needs no data. All methods
 run in one process with two threads. Rates and ratios are medians over turns. "fastest" is the faster precision.
 CTranslate2 is installed in a temporary directory. "products alone" are the matrix products of a draw and nothing else.
@@ -10,6 +12,7 @@ equal, which is checked. After that the GPT-2 attends to all tokens of prefix an
 
 import copy
 import gc
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +30,7 @@ from harness.core.policy import Policy
 from harness.engine.kernels import Product
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
-from tests.bench.measuring import in_turns, print_measured
+from tests.bench.measuring import in_turns, markdown_table, print_measured
 from tests.bench.official import BATCH, official_suffixes
 
 THREADS = 2
@@ -42,6 +45,8 @@ _SHAPE: dict[str, Any] = {
 _DTYPES = ("float32", "bfloat16")
 _POLICY = Policy(top_k=10)
 _LARGEST_DIFFERENCE = 1e-3
+_PROFILED = 10
+"""The operations that the profile shows."""
 _PAUSE_SECONDS = 0.3
 """The pause between measurements. The threads of one OpenMP runtime spin for a while after its last call."""
 _ONE_TRIAL = "1 trial"
@@ -70,16 +75,10 @@ def measure(*, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_
 
     Raises HarnessError if the converted model differs from the model.
     """
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    model = GPTNeoForCausalLM(GPTNeoConfig(**_SHAPE)).train(False).requires_grad_(False)
+    model, targets = _targets(threads)
     tokens = np.random.default_rng(0).integers(0, model.config.vocab_size, (_TRIALS[_ONE_TRIAL][1], 2 * LENGTH))
     rows = tokens[:, :LENGTH]
     gpt2, difference = _converted(model, tokens)
-    targets = {
-        dtype: Target(copy.deepcopy(model).to(getattr(torch, dtype)), prefix_length=LENGTH, suffix_length=LENGTH)
-        for dtype in _DTYPES
-    }
     methods = {
         f"{what}, {dtype}": method
         for dtype, target in targets.items()
@@ -112,6 +111,35 @@ def measure(*, turns: int = 5, threads: int = THREADS, peer: Peer = ctranslate2_
         for name in _TRIALS:
             figures[f"{name}, CTranslate2 {compute_type}, suffixes/s"] = f"not measured: {reason}"
     return figures | {f"{name}, suffixes/s": median(found) for name, found in rates.items()}
+
+
+def profile_of_one_trial() -> str:
+    """Return the share of the time that each operation takes while one trial of each prefix is drawn, as a table."""
+    model, targets = _targets(THREADS)
+    rows = np.random.default_rng(0).integers(0, model.config.vocab_size, (_TRIALS[_ONE_TRIAL][1], LENGTH))
+    shares: dict[str, dict[str, float]] = {}
+    for dtype, target in targets.items():
+        target.sample(rows, _POLICY, trials=1, seed=0)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as measured:
+            target.sample(rows, _POLICY, trials=1, seed=1)
+        times = {event.key: event.self_cpu_time_total for event in measured.key_averages()}
+        shares[dtype] = {name: time / sum(times.values()) for name, time in times.items()}
+    first = shares[_DTYPES[0]]
+    names = sorted(first, key=lambda name: -first[name])[:_PROFILED]
+    return markdown_table(
+        ["operation", *shares], [[name, *(f"{of[name]:.1%}" for of in shares.values())] for name in names]
+    )
+
+
+def _targets(threads: int) -> tuple[GPTNeoForCausalLM, dict[str, Target]]:
+    """Return the model, and a target of it in each precision."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = GPTNeoForCausalLM(GPTNeoConfig(**_SHAPE)).train(False).requires_grad_(False)
+    return model, {
+        dtype: Target(copy.deepcopy(model).to(getattr(torch, dtype)), prefix_length=LENGTH, suffix_length=LENGTH)
+        for dtype in _DTYPES
+    }
 
 
 def _converted(model: GPTNeoForCausalLM, tokens: Tokens) -> tuple[GPT2LMHeadModel, float]:
@@ -178,4 +206,7 @@ def _fastest(rates: dict[str, list[float]], name: str) -> list[float] | None:
 
 
 if __name__ == "__main__":
-    print_measured(measure)
+    if sys.argv[1:] == ["--profile"]:
+        print(profile_of_one_trial())
+    else:
+        print_measured(measure)
