@@ -187,7 +187,7 @@ class HarnessApp(OrderedKeysApp):
             for screen in self.screen_stack:
                 for bar in screen.query(TopBar):
                     bar.show(overview)
-            self.write_title(" · ".join(filter(None, ["harness", work_in_words(overview)])))
+            self.write_title(f"harness · {work_in_words(overview)}")
             # The load changes every second, and a list of a thousand runs takes a while.
             if before is None or overview != replace(before, load=overview.load):
                 self._announce_ends(overview)
@@ -210,9 +210,10 @@ class HarnessApp(OrderedKeysApp):
         # These imports are inside functions to keep the first paint fast.
         from harness.tui.screens.dialogs import RoundDialog
 
-        self.push_screen(RoundDialog(self._round_choice), if_answered(self._use_round))
+        self.push_screen(RoundDialog(self._round_choice), if_answered(self.action_use_round))
 
-    def _use_round(self, choice: str) -> None:
+    def action_use_round(self, choice: str) -> None:
+        """Show the runs of a round; of all rounds for an empty choice."""
         self._round_choice = choice or None
         self._round_name = _round_name(self._round_choice)
         save_round_choice(self._round_choice)
@@ -246,9 +247,6 @@ class HarnessApp(OrderedKeysApp):
     async def action_show_attack(self, path: str) -> None:
         await self._return_to_main()
         await self.main.show_attack(path)
-
-    def action_use_round(self, name: str) -> None:
-        self._use_round(name)
 
     def action_change_theme(self) -> None:
         from harness.tui.screens.dialogs import ThemeDialog

@@ -13,8 +13,6 @@ DOT_ROWS, DOT_COLUMNS = 4, 2
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.int64)
 _BLANK = 0x2800
 _NO_CURVE = -1
-
-
 BACKGROUND = -2
 """The colour of a character that covers the lower part of a band's cell."""
 TINT = 10_000

@@ -91,9 +91,7 @@ def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> d
 def verdict_of(compared: Compared) -> str:
     """Return in a sentence which run is the best, by how much, and at which price; empty if no two runs are tested."""
     runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
-    tested = sorted(
-        {number for pair in compared.pairs for number in pair}, key=lambda number: -scores[number].recall_at_cap
-    )
+    tested = {number for pair in compared.pairs for number in pair}
     if not tested:
         return ""
     best, second = sorted(tested, key=lambda number: -scores[number].recall_at_cap)[:2]
@@ -101,7 +99,9 @@ def verdict_of(compared: Compared) -> str:
     low, high = sorted((sign * pair.difference.interval.low, sign * pair.difference.interval.high))
     names = [f"{_short(runs[number])} {runs[number].attack}" for number in (best, second)]
     difference = f"{format_score(sign * pair.difference.difference)} {format_interval(low, high)}"
-    gap = f"{difference}, {format_p_value(pair.mcnemar_p)}"
+    count = len(compared.pairs)
+    note = f" (not corrected for {count} pairs)" if count > 1 else ""
+    gap = f"{difference}, {format_p_value(pair.mcnemar_p)}{note}"
     verb = f"beats {names[1]} by {gap}" if low > 0 else f"and {names[1]} cannot be told apart: {gap}"
     times = [max(runs[number].elapsed_s, 1.0) for number in (best, second)]
     ratio = times[0] / times[1]

@@ -110,8 +110,14 @@ class ChangedCellsApp(App[None]):
     def write_title(self, title: str) -> None:
         """Set the title of the terminal, where it has one."""
         if title != self._title_written and self._driver is not None and os.environ.get("TERM") != "linux":
+            # The first one keeps the title of the user's shell, which the end gives back.
+            kept = "" if self._title_written else "\x1b[22;2t"
             self._title_written = title
-            self._driver.write(f"\x1b]0;{sanitize(title)}\x07")
+            self._driver.write(f"{kept}\x1b]2;{sanitize(title)}\x07")
+
+    def on_unmount(self) -> None:
+        if self._title_written and self._driver is not None:
+            self._driver.write("\x1b[23;2t")
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, CompositorUpdate) and not self._batch_count and not self.is_headless:
@@ -129,14 +135,14 @@ class KeyHandled(Message, bubble=True):
 
 
 class OrderedKeysApp(ChangedCellsApp):
-    """An application that handles one key after the other."""
+    """An application that handles one key after the other, and whose texts are readable in every theme."""
+
+    DEFAULT_CSS = "Screen Button.-style-default.-primary { background: $primary-darken-2; }"
 
     def __init__(self) -> None:
         super().__init__()
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
-
-    DEFAULT_CSS = "Screen Button.-style-default.-primary { background: $primary-darken-2; }"
 
     def get_css_variables(self) -> dict[str, str]:
         """Return the variables of the theme, with texts that are readable."""

@@ -8,12 +8,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, OptionList
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from harness.submit.manifest import MANIFEST
+from harness.submit.team import BEGINNINGS, DESCRIPTION, TEAM
+from harness.tui.screens import package
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
@@ -114,6 +117,24 @@ async def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, 
 
 
 @pytest.mark.slow
+async def test_e_opens_the_file_of_a_check(finished: RunFolder, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edit(app: App[None], path: Path) -> None:
+        assert path.read_text() == BEGINNINGS[path.name]
+        if path.name == TEAM:
+            path.write_text(path.read_text().replace('name = ""', 'name = "Ada"'))
+
+    monkeypatch.setattr(package, "open_in_editor", edit)
+    async with open_package(finished) as pilot:
+        await go_to(pilot, "ended")
+        assert "e" not in pilot.app.screen.active_bindings
+        await go_to(pilot, "team")
+        await press(pilot, "e", then=lambda: row(pilot, "team").startswith("✓"))
+        await go_to(pilot, "description")
+        # An unedited description has no words.
+        await press(pilot, "e", then=lambda: row(pilot, "description").startswith("·"))
+    assert sorted(path.name for path in here.iterdir()) == [DESCRIPTION, TEAM]
+
+
 async def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
     write_files(here)
     (here / "team.toml").rename(here / "ours.toml")

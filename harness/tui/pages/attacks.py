@@ -131,6 +131,11 @@ class AttacksPage(Page):
         panel.set_title(f"{'Choose an attack for the new run' if self._is_choosing else 'Attacks'}{best}")
         self._describe()
 
+    def focus_main(self) -> None:
+        """Focus the table; who comes here again does not choose for a new run."""
+        self._is_choosing = False
+        super().focus_main()
+
     def choose(self) -> None:
         """Say that the user chooses an attack for a new run."""
         self._is_choosing = True

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from harness.analysis.replay import curve_of
+from harness.analysis.replay import ReferenceCurve, curve_of
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize
 from harness.runs.facts import facts_about
@@ -49,8 +49,6 @@ _FACTS = (
 """The facts of the preview, in its order."""
 _NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "delete")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
-
-
 FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near a"
 FIRST_CONTINUATION = " valley of Nerlula. Nobody in Nerlula followed Kangovex's pillar beside the pale compass."
 """Example 995 of the demo, and how the bundled model continues it."""
@@ -188,6 +186,8 @@ class RunsPage(RunListPage):
         self._state = ListState()
         self._next_key: str | None = None
         """The run that the cursor goes to once it is listed."""
+        self._reference: tuple[RunSummary, ReferenceCurve | None] | None = None
+        """The run of the baseline behind the last preview, and its curve: a run at work is previewed every second."""
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -271,7 +271,11 @@ class RunsPage(RunListPage):
         if curve is None:
             return "no guesses" if summary.status.is_over else "no guesses yet"
         best = best_other(summary, self._runs.values())
-        reference = None if best is None or best.attack != BASELINE else curve_of(RunFolder.of(best.id), best)
+        if best is None or best.attack != BASELINE:
+            self._reference = None
+        elif self._reference is None or self._reference[0] is not best:
+            self._reference = best, curve_of(RunFolder.of(best.id), best)
+        reference = None if self._reference is None else self._reference[1]
         line = Line(curve.errors.astype(float), curve.recall, 0, "this run")
         return above_reference(line, reference, summary.error_cap, curve.recall_at_cap)
 

@@ -26,6 +26,7 @@ RESTORED = {
     "mouse reports in SGR": (b"\x1b[?1006h", b"\x1b[?1006l"),
     "hidden cursor": (b"\x1b[?25l", b"\x1b[?25h"),
     "keyboard mode": (b"\x1b[>", b"\x1b[<u"),
+    "title": (b"\x1b[22;2t", b"\x1b[23;2t"),
     "bracketed paste": (b"\x1b[?2004h", b"\x1b[?2004l"),
 }
 

@@ -77,6 +77,7 @@ def test_a_comparison_begins_with_its_verdict(runs: list[Recorded], home: Path) 
     assert verdict_of(compared(half, best)) == verdict_of(compared(best, half))
     assert verdict_of(compared(best, half)).endswith("It took as long.")
     near = run_of(home, "near-1", range(11), seed=2)
+    assert "(not corrected for 3 pairs). It took" in verdict_of(compared(near, best, half))
     assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [")
     assert verdict_of(compared(best, live)) == ""
 
