@@ -33,6 +33,8 @@ SHARED_WORK = 0.6
 """n draws after one prefix are expected to take the time of n ** 0.6 single ones."""
 _TELLING_SHARE = 0.2
 """The part of a batch after which its pace is taken for that of the stage."""
+_TELLING_BATCHES = 3
+"""The fewest batches whose pace is taken for that of the rest, once they are done."""
 _ETA_PROGRESS, _ETA_BATCHES = 0.05, 3
 """The part of the work, or the batches, before which no ETA is shown."""
 _LEAST_LEFT = 0.1
@@ -163,7 +165,8 @@ def stages_of(
 def _pace(batches: Sequence[BatchWork], announced: float, examples: int) -> float | None:
     """Return the seconds that a draw of the rest of a stage is expected to take, None before one is done.
 
-    The first batch of a pass counts only until the second one tells more, because its size may be another one.
+    The first batch of a pass counts only until the second one tells more, because its size may be another one. Of the
+    others, the later half counts, and at least three: the pace may drift, as through a book.
     examples: those of a stage with several passes, 0 with one. The draws of the second pass share the beginnings of
     their suffixes.
     """
@@ -172,6 +175,7 @@ def _pace(batches: Sequence[BatchWork], announced: float, examples: int) -> floa
     begun = [batch for batch in begun if batch.key.rsplit("/", 2)[1] == number]
     telling = [batch for batch in begun if batch.share >= _TELLING_SHARE] or begun
     telling = telling[1:] or telling
+    telling = telling[-max(_TELLING_BATCHES, len(telling) // 2) :]
     if not telling:
         return None
     pace = _covered_seconds(telling) / sum(batch.done for batch in telling)

@@ -7,6 +7,7 @@ run on several devices.
 
 import contextlib
 import hashlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -102,15 +103,19 @@ class BatchLog:
         """Yield the items of each batch of a loop: at most `max_size`, and none of them on both sides of one of `ends`.
 
         With `is_measured`, the first batch is small, and the others have as many items as should take half a minute.
-        The size is recorded, so that a resumed job has the same batches. The items of a loop with `ends` are prompts.
+        They have nearly equal sizes, because the ETA takes the pace of one for the next, and a small batch takes longer
+        per item. The size is recorded, so that a resumed job has the same batches. The items of a loop with `ends` are
+        prompts.
         """
         measured = _MEASURED_PROMPTS if ends else _MEASURED_ITEMS
         first = 0
         while first < items:
-            size = max_size
+            size, left = max_size, min([items, *(end for end in ends if first < end)]) - first
             if is_measured or loop in self._sizes:
                 size = min(max_size, self._sizes.get(loop, measured) if first else measured)
-            stop = min([items, first + size, *(end for end in ends if first < end)])
+                if first:
+                    size = math.ceil(left / math.ceil(left / size))
+            stop = first + min(size, left)
             if is_measured and loop not in self._sizes:
                 self._measured_sizes[loop] = stop - first
             yield slice(first, stop)
