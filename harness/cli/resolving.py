@@ -267,9 +267,11 @@ def model_records(
 ) -> tuple[TargetRecord, ...]:
     """Return each model as found on this machine. Raises HarnessError for one that is not available.
 
-    is_first_served: the first model is behind an endpoint, and only its tokenizer is needed.
+    Without a base, an adapter is merged into the first model. is_first_served: the first model is behind an endpoint,
+    and only its tokenizer is needed.
     """
     device = require_device(compute)
+    base = compute.base
     names = list(dict.fromkeys(ids))
     if len(names) > is_first_served:
         require_extra("torch", f"an audit of {names[-1]}")
@@ -279,7 +281,8 @@ def model_records(
             local = find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
-            records.append(_record_of(find_target(id_, revision, base=compute.base), device, compute))
+            records.append(_record_of(find_target(id_, revision, base=base), device, compute))
+            base = base or (None if is_first_served else records[0].id)
     return tuple(records)
 
 
