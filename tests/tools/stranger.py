@@ -5,9 +5,9 @@
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. The tests of the sandbox, of adapters and of the engine's
 decoder run against the installed package, and with --hostile those with hostile files and servers too. Then the main
-commands run in an empty home directory with the landlock sandbox, and the TUI is opened. At last, `transformers` is
-replaced by the newest version that pyproject.toml allows, and the tests of adapters and GGUF files run. Root runs all
-of it as a user id without an account. pip asks its index, with the settings of this process.
+commands run in an empty home directory with the landlock sandbox, and the TUI is opened. At last, the tests of GGUF
+files run with the lowest versions of the extra `gguf`, and those of adapters and GGUF files with the newest. Root runs
+all of it as a user id without an account. pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -44,6 +44,7 @@ _TESTS = {
     "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
 }
 _CONVERSION_TESTS = ("tests/unit/engine/test_conversion.py", "tests/unit/cli/test_conversion.py")
+_LOWEST_TESTS = {"lowest": ("tests/unit/engine/test_conversion.py", "-m", "not long")}
 _NEWEST_TESTS = {"newest": ("tests/unit/engine/test_adapter.py", *_CONVERSION_TESTS, "-m", "not long")}
 _HOSTILE_TESTS = {"hostile": ("tests/hostile", "--ignore", "tests/hostile/test_sandbox.py", "-n", "2")}
 _EXTRAS = ("torch", "tune")
@@ -77,14 +78,17 @@ def programs_without(names: tuple[str, ...], folder: Path) -> Path:
     return folder
 
 
-def lowest_versions() -> list[str]:
-    """Return a pin of the lowest version that pyproject.toml allows for each dependency, such as `numpy==2.2`."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [line for extra in _EXTRAS for line in project["optional-dependencies"][extra]]
-    requirements = [Requirement(line) for line in project["dependencies"] + extras]
+def requirements_of(extras: Sequence[str]) -> list[Requirement]:
+    """Return the packages that pyproject.toml names for some extras."""
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [Requirement(line) for extra in extras for line in optional[extra]]
+
+
+def lowest_versions(packages: Iterable[Requirement]) -> list[str]:
+    """Return a pin of the lowest version that each requirement allows, such as `numpy==2.2`."""
     return [
         f"{package.name}=={bound.version}"
-        for package in requirements
+        for package in packages
         for bound in package.specifier
         if bound.operator in (">=", "==")
     ]
@@ -129,14 +133,15 @@ class Stranger:
         packages = self.home / wheel.name
         shutil.copyfile(wheel, packages)
         constraints = self.home / "lowest.txt"
-        constraints.write_text("\n".join(lowest_versions()))
+        always = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        constraints.write_text("\n".join(lowest_versions([*map(Requirement, always), *requirements_of(_EXTRAS)])))
         extras = f"{packages}[{','.join(_EXTRAS)}]"
         self._pip_install("--constraint", str(constraints), extras, *_TEST_TOOLS)
 
-    def install_newest(self) -> str:
-        """Replace `transformers` by the newest version for GGUF files, and return the version."""
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        self._pip_install("--upgrade", *project["optional-dependencies"]["gguf"])
+    def install_for_gguf(self, *, newest: bool) -> str:
+        """Install the extra `gguf` in its lowest or newest versions, and return the version of transformers."""
+        packages = requirements_of(["gguf"])
+        self._pip_install("--upgrade", *(map(str, packages) if newest else lowest_versions(packages)))
         python = str(self.environment / "bin" / "python")
         return "transformers " + self.run(python, "-c", "import transformers; print(transformers.__version__)").strip()
 
@@ -193,7 +198,9 @@ def main() -> None:
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
             ("tests", lambda: stranger.run_tests(tests)),
             ("run, score, package, verify, screen", stranger.use),
-            ("newest", stranger.install_newest),
+            ("lowest for GGUF", lambda: stranger.install_for_gguf(newest=False)),
+            ("tests with it", lambda: stranger.run_tests(_LOWEST_TESTS)),
+            ("newest", lambda: stranger.install_for_gguf(newest=True)),
             ("tests with it", lambda: stranger.run_tests(_NEWEST_TESTS)),
         ):
             started = time.monotonic()

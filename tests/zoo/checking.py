@@ -42,7 +42,7 @@ def _check_numbers(target: Target, entry: Entry) -> None:
     prefixes = np.random.default_rng(3).integers(3, target.vocabulary - 3, (2, PREFIX))
     drawn = target.sample(prefixes, Policy(top_k=5), trials=2, seed=1, length=SUFFIX)
     best = target.search(prefixes[:1], width=2, length=SUFFIX)
-    assert (target.runner.decoding == "whole sequences") == entry.whole_sequences, target.runner.decoding
+    assert target.runner.decoding == entry.decoding, target.runner.decoding
     wanted = _plain_logprobs(target, prefixes[drawn.row], drawn.suffixes)
     logprobs_of = _step_logprobs if entry.has_angles_by_length else _plain_logprobs
     _require_equal("sampling", drawn.token_logprobs, logprobs_of(target, prefixes[drawn.row], drawn.suffixes))

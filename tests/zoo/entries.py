@@ -14,6 +14,7 @@ from transformers.models.auto import AutoModelForCausalLM
 
 Tensors = dict[str, Tensor]
 VOCABULARY, LIMIT = 61, 64
+ENGINE, MODEL, WHOLE_SEQUENCES = "the engine's decoder", "the model's code", "whole sequences"
 _SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -40,7 +41,7 @@ class Entry:
     name. config: replaces fields of config.json. files: texts of further files. shards: the largest size of a weight
     file. vocabulary: the ids that the round has, None for all that the model predicts. first_token: what its tokenizer
     puts before every text. refusal: a regular expression of the sentence with which it is refused, None if it runs.
-    whole_sequences: its suffixes are decoded without a cache. has_angles_by_length: its rotary embeddings change with
+    decoding: what decodes its suffixes. has_angles_by_length: its rotary embeddings change with
     the length of the sequence. is_fast: it runs in `make test`.
     """
 
@@ -53,7 +54,7 @@ class Entry:
     vocabulary: int | None = None
     first_token: int | None = None
     refusal: str | None = None
-    whole_sequences: bool = False
+    decoding: str = ENGINE
     has_angles_by_length: bool = False
     is_fast: bool = False
 
@@ -174,17 +175,22 @@ ZOO: dict[str, Entry] = {
     ),
     "smollm3": Entry("smollm3", {"no_rope_layer_interval": 2}),
     # Architectures that decode with their own code.
-    "cohere2, a window and a scale": Entry("cohere2", {"sliding_window": 16}),
-    "bloom, ALiBi": Entry("bloom", {"n_layer": 2, "n_head": 4}, is_fast=True),
-    "mpt, ALiBi": Entry("mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128}),
-    "falcon, ALiBi": Entry("falcon", {"alibi": True, "new_decoder_architecture": False}),
-    "phi": Entry("phi"),
+    "cohere2, a window and a scale": Entry("cohere2", {"sliding_window": 16}, decoding=MODEL),
+    "bloom, ALiBi": Entry("bloom", {"n_layer": 2, "n_head": 4}, decoding=MODEL, is_fast=True),
+    "mpt, ALiBi": Entry("mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128}, decoding=MODEL),
+    "falcon, ALiBi": Entry("falcon", {"alibi": True, "new_decoder_architecture": False}, decoding=MODEL),
+    "phi": Entry("phi", decoding=MODEL),
     "llama4, chunks": Entry(
         "llama4_text",
         {"attention_chunk_size": 32, "num_local_experts": 2, "intermediate_size_mlp": 48, "head_dim": 8},
+        decoding=MODEL,
         is_fast=True,
     ),
-    "bart": Entry("bart", {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48}),
+    "bart": Entry(
+        "bart",
+        {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48},
+        decoding=MODEL,
+    ),
     # Angles that depend on the length of the sequence.
     "phi3, longrope": Entry(
         "phi3",
@@ -192,7 +198,7 @@ ZOO: dict[str, Entry] = {
             "original_max_position_embeddings": LIMIT,
             "rope_parameters": _LONG | {"original_max_position_embeddings": LIMIT},
         },
-        whole_sequences=True,
+        decoding=WHOLE_SEQUENCES,
         has_angles_by_length=True,
         is_fast=True,
     ),
@@ -201,19 +207,22 @@ ZOO: dict[str, Entry] = {
             "rope_parameters": _DYNAMIC | {"original_max_position_embeddings": LIMIT},
             "max_position_embeddings": 128,
         },
+        decoding=MODEL,
         has_angles_by_length=True,
     ),
     # State-space models and linear attention.
-    "mamba": Entry("mamba", {"state_size": 8}, whole_sequences=True, is_fast=True),
+    "mamba": Entry("mamba", {"state_size": 8}, decoding=WHOLE_SEQUENCES, is_fast=True),
     "mamba2": Entry(
         "mamba2",
         {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 16},
-        whole_sequences=True,
+        decoding=WHOLE_SEQUENCES,
     ),
     "qwen3-next": Entry(
-        "qwen3_next", {**_MOE, **_LINEAR, "num_experts": 4, "shared_expert_intermediate_size": 16}, whole_sequences=True
+        "qwen3_next",
+        {**_MOE, **_LINEAR, "num_experts": 4, "shared_expert_intermediate_size": 16},
+        decoding=WHOLE_SEQUENCES,
     ),
-    "lfm2": Entry("lfm2", {"layer_types": ["conv", "full_attention"]}, whole_sequences=True),
+    "lfm2": Entry("lfm2", {"layer_types": ["conv", "full_attention"]}, decoding=WHOLE_SEQUENCES),
     # Layouts that load.
     "shards": Entry(shards="20KB", is_fast=True),
     "tied": Entry(shape={"tie_word_embeddings": True}),

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.processors import TemplateProcessing
-from transformers import Cohere2Config, GPTNeoConfig, LlamaConfig
+from transformers import Cohere2Config, GPT2Config, GPTNeoConfig, LlamaConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.engine import model_runner
@@ -186,3 +186,10 @@ def fail_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(model_runner, "forward_pass", failing)
 
     return fail_if
+
+
+@pytest.fixture(scope="module")
+def bases(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model with layers of each kind: [outputs, inputs] and, in GPT-2, [inputs, outputs]."""
+    gpt2 = GPT2Config(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.3)
+    return {**folders, "gpt2": save_model(gpt2, tmp_path_factory.mktemp("gpt2") / "model", seed=7)}

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import GPT2Config
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
@@ -19,17 +18,9 @@ from harness.engine.loading import load_target
 from harness.engine.resolving import ResolvedTarget, adapter_folder, resolve_adapter, resolve_target
 from harness.engine.target import Target
 from tests.tools.adapters import write_adapter
-from tests.unit.engine.conftest import save_model
 
 QUERY = "model.layers.0.self_attn.q_proj"
 DOWN = "model.layers.1.mlp.down_proj"
-
-
-@pytest.fixture(scope="module")
-def bases(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model with layers of each kind: [outputs, inputs] and, in GPT-2, [inputs, outputs]."""
-    gpt2 = GPT2Config(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.3)
-    return {**folders, "gpt2": save_model(gpt2, tmp_path_factory.mktemp("gpt2") / "model", seed=7)}
 
 
 def resolved(adapter: Path, base: Path) -> ResolvedTarget:
