@@ -119,7 +119,7 @@ class PlainLoop:
             suffixes = self.tokenizer([" ".join(part[_PROMPT_WORDS:]) for part in batch]).input_ids
             prompts = [" ".join(part[:_PROMPT_WORDS]) for part in batch]
             encoded = self.tokenizer(prompts, return_tensors="pt", padding=True)
-            self._generate(math.ceil(1.25 * max(map(len, suffixes))) + 4, **encoded)
+            self.generate(math.ceil(1.25 * max(map(len, suffixes))) + 4, **encoded)
 
     def leakage(self) -> None:
         """Compute probabilities under the six schemes: greedy, plain, temperature, top-k, top-p and typical-p."""
@@ -150,19 +150,19 @@ class PlainLoop:
         rows = self.sequences()[:EXAMPLES]
         for loop in (self, PlainLoop(self.folder, self.folder / "copy")):
             loop.probabilities(rows, [self._library.TopKLogitsWarper(10)])
-            loop._generate(LENGTH, input_ids=rows[:, :LENGTH])
+            loop.generate(LENGTH, input_ids=rows[:, :LENGTH])
 
     def greedy(self) -> None:
-        self._generate(LENGTH, input_ids=self._prefixes("test"))
+        self.generate(LENGTH, input_ids=self._prefixes("test"))
 
     def baseline(self) -> None:
         drawn = {"do_sample": True, "top_k": 10, "num_return_sequences": TRIALS}
-        self._generate(LENGTH, input_ids=self._prefixes("test"), **drawn)
+        self.generate(LENGTH, input_ids=self._prefixes("test"), **drawn)
 
     def two_step(self) -> None:
         for split in ("train", "test"):
             beams = {"num_beams": BEAMS, "num_return_sequences": BEAMS}
-            self._generate(LENGTH, input_ids=self._prefixes(split), **beams)
+            self.generate(LENGTH, input_ids=self._prefixes(split), **beams)
 
     def _standardized(self, _: None, logits: Any) -> Any:
         """Return the log probabilities minus their mean, in standard deviations."""
@@ -195,7 +195,8 @@ class PlainLoop:
                 for scheme in schemes:
                     scheme(None, logits).log_softmax(-1).gather(-1, tokens)
 
-    def _generate(self, tokens: int, **options: Any) -> None:
+    def generate(self, tokens: int, **options: Any) -> None:
+        """Generate `tokens` tokens, the likeliest ones unless `options` of transformers say otherwise."""
         usual = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         with self._torch.inference_mode():
             self.model.generate(
