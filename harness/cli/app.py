@@ -38,7 +38,7 @@ PANELS = {
         "list": ("lists:app", "List runs, audits, tunings, sweeps, attacks or rounds."),
         "show": ("show:show", "Show a run, audit, tuning, sweep, attack or round."),
         "watch": ("control:watch", "Watch a run or an audit until it is over."),
-        "stop": ("control:stop", "Stop a run or an audit. Its results are kept."),
+        "stop": ("control:stop", "Stop a run, an audit or a tuning. Its results are kept."),
         "resume": ("control:resume", "Continue a run, an audit, a tuning or a sweep."),
         "runs": ("runs:app", "Annotate, queue, delete and restore runs."),
     },

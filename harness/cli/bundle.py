@@ -24,7 +24,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say, shorten
 from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine, Without
-from harness.cli.verify import VerifyOptions, prepare, verify, verify_bundle
+from harness.cli.verify import prepare, verify, verify_bundle
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import NOT_IN_CODE, RunRequest
@@ -42,6 +42,7 @@ from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, lea
 from harness.submit.package_options import PackageOptions
 from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
 from harness.submit.verdict import load_verdict, unexpected_clause
+from harness.submit.verify_options import VerifyOptions
 
 Out = Annotated[
     Path | None,

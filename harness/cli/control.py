@@ -11,11 +11,13 @@ from harness.cli.output import is_terminal, print_json, sanitize
 from harness.cli.records import find_record
 from harness.cli.resolving import current_weights
 from harness.cli.watching import follow, follow_or_detach, log_lines
+from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import resume_run, stop_run
 from harness.runs.summary import run_summary
 from harness.sweeps.tuning import TUNINGS, Tuning
+from harness.sweeps.tuning_process import stop_tuning
 
 
 def watch(
@@ -45,14 +47,23 @@ def watch(
     follow(folder, json=json)
 
 
-def stop(run: Run, json: Json = False) -> None:
-    """Stop a run or an audit. Its results are kept.
+def stop(
+    name: Annotated[str, name_argument("RUN|TUNING", f"{RUN_HELP} Or the id of a tuning.", record_names)],
+    json: Json = False,
+) -> None:
+    """Stop a run, an audit or a tuning. Its results are kept.
 
     `harness resume` continues it. A run that waits for a device leaves the queue.
     """
-    folder = run_folder(run)
-    status = stop_run(folder)
-    print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
+    record = find_record(name, JobSpec if name == "latest" else None)
+    if isinstance(record, RunFolder):
+        status = stop_run(record)
+        print_json(run_summary(record).as_json()) if json else print(f"{record.id}: {status}")
+    elif isinstance(record, Tuning):
+        stop_tuning(record.id)
+        print_json({"id": record.id}) if json else print(f"{record.id}: stopped")
+    else:
+        raise HarnessError(f"{record.id} is a sweep. Press Ctrl-C where it runs.")
 
 
 def resume(
@@ -74,7 +85,7 @@ def resume(
     record = find_record(name, JobSpec if detach else TUNINGS if runs is not None else None)
     is_run = isinstance(record, RunFolder)
     for option, is_given, is_valid in (
-        ("--detach", detach, is_run),
+        ("--detach", detach, is_run or isinstance(record, Tuning)),
         ("--runs", runs is not None, isinstance(record, Tuning)),
         ("--ray", ray is not None, not is_run),
     ):
@@ -86,7 +97,7 @@ def resume(
     elif isinstance(record, Tuning):
         from harness.cli.tune import resume_tuning
 
-        resume_tuning(record, runs=runs, ray=ray, json=json)
+        resume_tuning(record, runs=runs, ray=ray, detach=detach, json=json)
     else:
         from harness.cli.sweep import resume_sweep
 

@@ -28,6 +28,7 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.sweeps.record import SWEEPS, progress_of
 from harness.sweeps.tuning import TUNINGS
+from harness.sweeps.tuning_process import state_of
 
 Item = TypeVar("Item")
 
@@ -131,14 +132,17 @@ def list_tunings(json: Json = False) -> None:
     rows = [
         tuning.model_dump(include={"id", "created_at"})
         | tuning.request.model_dump(include={"attack", "round"})
-        | {"runs": parents.count(tuning.id)}
+        | {"runs": parents.count(tuning.id), "state": state_of(tuning, parents.count(tuning.id))}
         for tuning in tunings
     ]
     _print_list(
         "tunings",
         rows,
-        ("tuning", "attack", "round", "runs", "started"),
-        lambda row: (row["id"], row["attack"], row["round"], str(row["runs"]), date_and_time(row["created_at"])),
+        ("tuning", "attack", "round", "runs", "state", "started"),
+        lambda row: (
+            *(str(row[name]) for name in ("id", "attack", "round", "runs", "state")),
+            date_and_time(row["created_at"]),
+        ),
         dict,
         empty="no tunings yet. `harness tune ATTACK` starts one.",
         json=json,

@@ -6,11 +6,10 @@ import time
 from typing import Annotated, Any
 
 import typer
-from typer import Option
 
 from harness.cli.many_runs import RayOfTuning, cluster_address, executor_at, failure_of
-from harness.cli.options import AttackName, Json, usage_errors
-from harness.cli.output import sanitize, say
+from harness.cli.options import AttackName, Detach, Json, usage_errors
+from harness.cli.output import print_json, sanitize, say
 from harness.cli.resolving import check_cluster, current_weights, resolve_run
 from harness.cli.show import print_tuning
 from harness.cli.typer_classes import Without
@@ -26,7 +25,20 @@ from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.sweeps.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
+from harness.sweeps.running import PlannedRun
+from harness.sweeps.tuning import (
+    TUNINGS,
+    Step,
+    Tried,
+    TuneOptions,
+    Tuning,
+    best_of,
+    next_step,
+    require_optuna,
+    runs_of,
+    settings_tried,
+)
+from harness.sweeps.tuning_process import start_tuning, tuning_lock
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
@@ -34,16 +46,11 @@ _FOLDS = ("fold0of5", "fold1of5")
 
 def tune(
     attack: AttackName,
-    runs: int = Option(20, min=1, help="Number of runs in total; the first use the defaults."),
-    fold: list[str] | None = Option(
-        None, help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"
-    ),
-    vary: list[str] | None = Option(
-        None, metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."
-    ),
     *,
+    search: TuneOptions,
     request: Annotated[RunRequest, Without("group", "shards", "ray")],
     ray: RayOfTuning = "none",
+    detach: Detach = False,
     json: Json = False,
 ) -> None:
     """Search an attack's parameters on training examples.
@@ -56,19 +63,36 @@ def tune(
         id=new_run_id(f"tune-{attack}"),
         created_at=time.time(),
         request=request.changed(attack=attack, round=request.round).with_absolute_paths(),
-        folds=tuple(dict.fromkeys(fold or _FOLDS)),
-        vary=tuple(vary or ()),
-        runs=runs,
+        folds=tuple(dict.fromkeys(search.fold or _FOLDS)),
+        vary=search.vary,
+        runs=search.runs,
         ray=ray,
     )
-    _complete(tuning, is_new=True, json=json)
+    if detach:
+        space, defaults = _space_and_defaults(tuning)
+        if (step := next_step(space, defaults, (), tuning.folds, seed=request.seed)) is not None:
+            _plan(tuning, step)  # raises the usage errors of the first run
+        TUNINGS.write(tuning.id, tuning)
+        _start(tuning, [], json=json)
+    else:
+        _complete(tuning, is_new=True, json=json)
 
 
-def resume_tuning(tuning: Tuning, *, runs: int | None, ray: str | None, json: bool) -> None:
+def resume_tuning(tuning: Tuning, *, runs: int | None, ray: str | None, detach: bool, json: bool) -> None:
     """Continue a tuning, by default up to as many runs and on the cluster as before. Raises as `tune` does."""
     changed = {"runs": runs, "ray": ray}
     update = {name: value for name, value in changed.items() if value is not None}
-    _complete(tuning.model_copy(update=update), is_new=False, json=json)
+    if detach:
+        _start(tuning, [word for name, value in update.items() for word in (f"--{name}", str(value))], json=json)
+    else:
+        _complete(tuning.model_copy(update=update), is_new=False, json=json)
+
+
+def _start(tuning: Tuning, options: list[str], *, json: bool) -> None:
+    """Continue a tuning in a process of its own, and print its id."""
+    start_tuning(tuning.id, options)
+    print_json({"id": tuning.id}) if json else print(tuning.id)
+    say(f"`harness show {tuning.id}` prints the settings so far, `harness stop {tuning.id}` stops it.")
 
 
 def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
@@ -79,7 +103,8 @@ def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
         check_cluster(address)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _run_until(tuning, space, defaults, address, is_new=is_new)
+        with tuning_lock(tuning.id):
+            _run_until(tuning, space, defaults, address, is_new=is_new)
     except KeyboardInterrupt:
         if tuning.id in TUNINGS.ids():
             option = "" if is_new else f" --runs {tuning.runs}"
@@ -146,11 +171,7 @@ def _run_until(
                 is_exhausted = step is None and not pending
                 if step is None:
                     break
-                plan = resolve_run(
-                    request.changed(round=f"{request.round}:{step.fold}", settings=(*request.settings, *step.settings)),
-                    parent=tuning.id,
-                    on_cluster=address is not None,
-                )
+                plan = _plan(tuning, step, on_cluster=address is not None)
                 if is_new:
                     TUNINGS.write(tuning.id, tuning)
                     is_new = False
@@ -176,6 +197,13 @@ def _run_until(
                 say(line + (f" · about {left} left" if done < runs else ""))
                 if failure := failure_of(ended.run):
                     say(failure)
+
+
+def _plan(tuning: Tuning, step: Step, *, on_cluster: bool = False) -> PlannedRun:
+    """Resolve the run of a setting on a fold."""
+    request = tuning.request
+    changed = request.changed(round=f"{request.round}:{step.fold}", settings=(*request.settings, *step.settings))
+    return resolve_run(changed, parent=tuning.id, on_cluster=on_cluster)
 
 
 def _wait_for_end(folder: RunFolder) -> None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -19,7 +19,6 @@ from harness.cli.resolving import find_target, usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
 from harness.core.inputs import require_file
-from harness.core.options import Options, option
 from harness.core.rounds import Round, load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
@@ -31,40 +30,7 @@ from harness.submit.execution import RunSettings
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, Verification
-
-
-class VerifyOptions(Options):
-    """The options for running the code of a bundle again."""
-
-    heading: ClassVar[str] = "Options"
-
-    target: str | None = option(
-        None, unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
-    )
-    reference: str | None = option(
-        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
-    )
-    base: str | None = option(
-        None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
-    )
-    budget: str | None = option(
-        None,
-        metavar="DURATION",
-        unset="the round's budget, else 24h",
-        description="Budget of the code, in the round's unit.",
-    )
-    allow_network_install: bool = option(
-        False, panel="Installation", description="Allow network access during installation only."
-    )
-    wheels: Path | None = option(
-        None, metavar="DIR", panel="Installation", description="Install from this directory of wheels."
-    )
-    own_environment: bool = option(
-        False,
-        panel="Installation",
-        description="Use the current environment (its versions must match the bundle's lock).",
-    )
-    unsafe: bool = option(False, description="Run the code even without a sandbox.")
+from harness.submit.verify_options import VerifyOptions
 
 
 def verify(

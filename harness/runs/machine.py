@@ -33,12 +33,6 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def device_loads() -> dict[str, float]:
-    """Return how busy each device is, in percent: the GPUs that NVML knows, otherwise the processor."""
-    loads = query_gpus(lambda nvml, gpu: float(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu))
-    return {f"cuda:{index}": load for index, load in enumerate(loads)} or {"cpu": psutil.cpu_percent()}
-
-
 @functools.cache
 def processor() -> str:
     """Return the name of the processor, from /proc because the platform module does not know it on Linux."""

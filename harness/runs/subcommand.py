@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import IO, Any
 
 from harness.core import paths
@@ -29,11 +29,13 @@ def run_subcommand(
     on_progress: Callable[[str], object],
     is_cancelled: Callable[[], bool] = lambda: False,
     is_abandoned: Callable[[], bool] = lambda: False,
+    answer_codes: Collection[int] = (0,),
 ) -> dict[str, Any] | None:
     """Run `harness COMMAND --json` and return the object that it prints.
 
     `on_progress` gets each new line of the command's stderr. Once `is_cancelled`, the process is interrupted and
     awaited; the result is None unless it had done its work. It is None once `is_abandoned`, which leaves it running.
+    answer_codes: the exit codes with which a printed object is an answer.
     Raises HarnessError with the last error on stderr if the command fails. A KeyboardInterrupt interrupts the process.
     """
     # Files, not pipes: a process that writes to a closed pipe would die once its reader is gone.
@@ -70,16 +72,16 @@ def run_subcommand(
             raise
         if process.returncode != 0 and interrupted_at is not None:
             return None
-        if process.returncode != 0:
-            raise HarnessError(
-                _last_error(stderr)
-                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
-            )
         try:
             stdout.seek(0)
             answer = json.loads(stdout.read())
         except ValueError:
             answer = None
+        if process.returncode not in answer_codes or (process.returncode and not isinstance(answer, dict)):
+            raise HarnessError(
+                _last_error(stderr)
+                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
+            )
         if not isinstance(answer, dict):
             raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
         return answer

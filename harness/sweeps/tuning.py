@@ -8,13 +8,15 @@ estimator, Bergstra et al. 2011) and prunes settings (median rule, Golovin et al
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
+from harness.core.options import Options, option
 from harness.core.run_request import RunRequest
+from harness.core.text import shorten
 from harness.plugins.schema import fetch_schema
 from harness.plugins.search_space import Span, every_setting, settings_of, space_of
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
@@ -31,8 +33,26 @@ _UNPRUNED = 4
 """Number of settings that are tried on every fold before any is pruned."""
 _MIN_RUNS_FOR_IMPORTANCE = 4
 """Number of complete settings from which the importance of parameters is estimated."""
+_MAX_REASON = 100
 _ASKED = 20
 """The number of times that Optuna is asked for a setting that was not tried before."""
+
+
+class TuneOptions(Options):
+    """The parameters that a tuning searches, the folds and the number of runs."""
+
+    heading: ClassVar[str] = "Search"
+
+    runs: int = option(20, ge=1, description="Number of runs in total; the first use the defaults.")
+    fold: tuple[str, ...] = option(
+        (), unset="fold0of5 and fold1of5", description="Fold of the training examples; repeatable."
+    )
+    vary: tuple[str, ...] = option(
+        (),
+        metavar="NAME=VALUES",
+        unset="each with bounds or choices",
+        description="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable.",
+    )
 
 
 class Tuning(BaseModel):
@@ -64,6 +84,13 @@ class Tried:
     spec: AttackSpec
     recall: float | None
     status: Status | None = None
+    reason: str = ""
+    """The reason of a crash."""
+
+    @property
+    def why(self) -> str:
+        """The reason, short enough for a line of a table."""
+        return f" ({shorten(self.reason.rstrip('.'), _MAX_REASON)})" if self.status is Status.CRASHED else ""
 
     @property
     def fold(self) -> str:
@@ -93,7 +120,7 @@ class Setting:
         if len(self.recalls) == len(folds):
             return ""
         failed = (run for run in self.runs if run.recall is None)
-        reasons = (f"{run.fold} {'failed' if run.status is None else run.status.words}" for run in failed)
+        reasons = (f"{run.fold} {'failed' if run.status is None else run.status.words}{run.why}" for run in failed)
         return "; ".join((f"{len(self.recalls)} of {len(folds)} folds", *reasons))
 
 
@@ -200,7 +227,7 @@ def runs_of(id_: str) -> list[Tried]:
         if spec.parent == id_:
             summary = run_summary(folder)
             recall = summary.recall_at_cap if summary.status.is_complete else None
-            tried.append(Tried(folder, spec, recall, summary.status))
+            tried.append(Tried(folder, spec, recall, summary.status, summary.reason))
     return sorted(tried, key=lambda run: run.spec.created_at)
 
 

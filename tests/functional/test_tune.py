@@ -12,6 +12,7 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.runs import launch
 from harness.runs.specs import AttackSpec
+from harness.runs.summary import run_summary
 from tests.functional.machine import PLUGINS, Machine, wait_until
 from tests.functional.test_presets import add_preset
 
@@ -105,7 +106,7 @@ def test_a_setting_with_a_crashed_fold_is_shown_as_incomplete_and_is_never_the_b
     assert [run["status"] for run in crashed["runs"]] == ["finished", "crashed"]
     rows = tuned.run("show", result["id"]).stdout.splitlines()
     (row,) = (row for row in rows if "crashed" in row)
-    assert row.split("  ")[-1].strip() == "1 of 2 folds; fold1of5 crashed" and row.split()[2:4] == ["–", "–"]
+    assert "1 of 2 folds; fold1of5 crashed (" in row and "a crash" in row and row.split()[2:4] == ["–", "–"]
     assert sum("folds" in row for row in rows) == 1
 
 
@@ -125,6 +126,27 @@ def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
     assert all(run["recall_at_cap"] is not None for run in runs)
     # Every setting but the last has runs on both folds.
     assert all(len(setting["runs"]) == 2 for setting in result["settings"][:-1])
+
+
+@pytest.mark.slow
+def test_a_tuning_without_a_terminal_is_stopped_and_continued(tuned: Machine) -> None:
+    assert "fold 9 of 5" in tuned.run(*COMMAND, *tuned.plugin(), "--fold", "fold9of5", "--detach", code=1).stderr
+    assert not [*(tuned.runs.parent / "tunings").glob("*")]
+    id_ = tuned.json(*COMMAND, *tuned.plugin(), "--set", "pause=0.3", "--runs", "4", "--detach")["id"]
+    wait_until(lambda: len(tuned.folders()) >= 1)
+    (listed,) = tuned.json("list", "tunings")["tunings"]
+    assert (listed["id"], listed["state"]) == (id_, "running")
+    assert f"another process continues {id_}" in tuned.run("resume", id_, code=1).stderr
+    tuned.run("stop", id_)
+    assert all(run_summary(folder).status.is_over for folder in tuned.folders())
+    (listed,) = tuned.json("list", "tunings")["tunings"]
+    assert listed["state"] == "not running" and listed["runs"] < 4
+    tuned.run("resume", id_, "--runs", "3", "--detach")
+    wait_until(lambda: tuned.json("list", "tunings")["tunings"][0]["state"] != "running")
+    settings = tuned.json("show", id_)["settings"]
+    assert sum(len(setting["runs"]) for setting in settings) == 3
+    # One that is over stays as it is.
+    tuned.run("stop", id_)
 
 
 def test_a_run_whose_supervisor_never_started_is_run_on_resume(tuned: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

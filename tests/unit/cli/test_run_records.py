@@ -160,7 +160,6 @@ def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine,
 @pytest.mark.parametrize(
     "command",
     [
-        "resume tttt --detach",
         "resume aaaa --runs 3",
         "resume aaaa --ray none",
         "resume tttt --seed 1",

@@ -1,0 +1,40 @@
+"""The options for running the code of a bundle again."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from harness.core.options import Options, option
+
+
+class VerifyOptions(Options):
+    """The options for running the code of a bundle again."""
+
+    heading: ClassVar[str] = "Options"
+
+    target: str | None = option(
+        None, unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
+    )
+    reference: str | None = option(
+        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
+    )
+    base: str | None = option(
+        None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
+    )
+    budget: str | None = option(
+        None,
+        metavar="DURATION",
+        unset="the round's budget, else 24h",
+        description="Budget of the code, in the round's unit.",
+    )
+    allow_network_install: bool = option(
+        False, panel="Installation", is_in_form=False, description="Allow network access during installation only."
+    )
+    wheels: Path | None = option(
+        None, metavar="DIR", panel="Installation", description="Install from this directory of wheels."
+    )
+    own_environment: bool = option(
+        False,
+        panel="Installation",
+        description="Use the current environment (its versions must match the bundle's lock).",
+    )
+    unsafe: bool = option(False, is_in_form=False, description="Run the code even without a sandbox.")
