@@ -138,17 +138,19 @@ class Stretch(NamedTuple):
 class Passage(NamedTuple):
     """Texts that belong together, each with a label, such as a prompt, its suffix and the model's completion.
 
-    `marked` tells whether the marked parts differ, are equal, or can be extracted.
+    `marked` tells whether the marked parts differ, are equal, or can be extracted. place: the row of the heat map by
+    its label, and where the middle of the passage is in it, from 0 to 1.
     """
 
     title: str
     texts: Sequence[tuple[str, Sequence[Stretch]]]
     marked: Marked = Marked.DIFFERENT
+    place: tuple[str, float] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the passage as a JSON object; each text is a list of pairs of text and whether it is marked."""
         texts = [{"label": label, "text": [list(part) for part in parts]} for label, parts in self.texts]
-        return {"title": self.title, "marked": str(self.marked), "texts": texts}
+        return {"title": self.title, "marked": str(self.marked), "texts": texts, "place": self.place}
 
 
 class KeyFigure(NamedTuple):

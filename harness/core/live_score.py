@@ -15,7 +15,6 @@ from harness.core.intervals import JudgedRows
 from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, recall_at_errors, solved_curve
 from harness.core.submission import current_rows, submission_order
 
-_BINS = 24
 _MAX_PENDING = 50_000
 
 
@@ -41,8 +40,7 @@ class Figures:
     exact_at_1: share of examples whose first row is correct.
     any_guess_correct: share of examples with any correct guess.
     guessed: examples with a guess.
-    rows: rows of the submission. score_edges [bins + 1] and score_counts [bins]: histogram of each example's best
-    score.
+    rows: rows of the submission.
     """
 
     errors: Ints | None
@@ -52,8 +50,6 @@ class Figures:
     any_guess_correct: float | None
     guessed: int
     rows: int
-    score_edges: Floats
-    score_counts: Ints
 
 
 class LiveScore:
@@ -137,16 +133,10 @@ class LiveScore:
             zero = None if self._answers is None else 0.0
             empty = None if self._answers is None else nothing
             recall = None if self._answers is None else np.empty(0)
-            return Figures(empty, recall, zero, zero, zero, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
-        guessed, first = np.unique(rows.ids, return_index=True)
-        best = (
-            rows.score[first]
-            if self._rows is None
-            else self._rows.score[np.unique(self._rows.ids, return_index=True)[1]]
-        )
-        counts, edges = _histogram(best)
+            return Figures(empty, recall, zero, zero, zero, 0, 0)
+        guessed = len(np.unique(rows.ids))
         if self._answers is None:
-            return Figures(None, None, None, None, None, len(guessed), len(rows), edges, counts)
+            return Figures(None, None, None, None, None, guessed, len(rows))
         curve = solved_curve(*self.walk()) / self._examples  # [wrong rows + 1]
         errors = log_spaced(len(curve), max_points=DRAWN_POINTS)
         return Figures(
@@ -155,10 +145,8 @@ class LiveScore:
             recall_at_cap=float(curve[min(self._error_cap, len(curve)) - 1]),
             exact_at_1=exact_at_1(rows.ids, rows.suffixes, self._answers),
             any_guess_correct=float(self._is_solved.mean()),
-            guessed=len(guessed),
+            guessed=guessed,
             rows=len(rows),
-            score_edges=edges,
-            score_counts=counts,
         )
 
     def _submission(self) -> Guesses | None:
@@ -203,16 +191,3 @@ def _has_lowered(guesses: Guesses, kept: int) -> bool:
         if score is not None and guesses.score[row] < score:
             return True
     return False
-
-
-def _histogram(scores: Floats) -> tuple[Ints, Floats]:
-    finite = scores[np.isfinite(scores)]
-    if not len(finite):
-        return np.zeros(1, np.int64), np.array([0.0, 1.0])
-    low, high = float(finite.min()), float(finite.max())
-    with np.errstate(over="ignore"):
-        edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
-    if not (edges[1:] > edges[:-1]).all():
-        # The scores are too close to each other for bins between them.
-        return np.array([len(finite)], np.int64), np.array([low, high])
-    return np.histogram(finite, edges)[0].astype(np.int64), edges

@@ -50,20 +50,6 @@ _SECONDS_TO_CLOSE = 5
 _GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
-def save_svg(svg: str) -> Path:
-    """Write `svg` to the screenshots directory and return the file. Raises HarnessError if that fails."""
-    # Some viewers drop spaces at the beginning of a text otherwise.
-    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
-    folder = paths.state_home() / "screenshots"
-    file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_export(file, svg)
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
-    return file
-
-
 def show(app: "HarnessApp") -> None:
     """Run `app` until the user closes it.
 
@@ -108,6 +94,7 @@ class HarnessApp(OrderedKeysApp):
             for number, name in enumerate(TABS, 1)
         ),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
+        Binding("f3", "notifications", "Notifications", show=False, tooltip="Show the notifications so far"),
         Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
 
@@ -136,6 +123,8 @@ class HarnessApp(OrderedKeysApp):
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
         self._ended: RunSummary | None = None
+        self._notified: dict[str, str] = {}
+        """The notifications by their number and time."""
         self._is_closed = Event()
         self._poll_now = Event()
 
@@ -188,10 +177,8 @@ class HarnessApp(OrderedKeysApp):
                 for bar in screen.query(TopBar):
                     bar.show(overview)
             self.write_title(f"harness · {work_in_words(overview)}")
-            # The load changes every second, and a list of a thousand runs takes a while.
-            if before is None or overview != replace(before, load=overview.load):
-                self._announce_ends(overview)
-                self.main.show(overview)
+            self._announce_ends(overview)
+            self.main.show(overview)
 
     def on_top_bar_mounted(self, event: TopBar.Mounted) -> None:
         """Fill the bar of a screen that has just been opened."""
@@ -248,6 +235,12 @@ class HarnessApp(OrderedKeysApp):
         await self._return_to_main()
         await self.main.show_attack(path)
 
+    def action_notifications(self) -> None:
+        from harness.tui.screens.dialogs import ChoiceDialog
+
+        newest_first = dict(reversed(self._notified.items()))
+        self.push_screen(ChoiceDialog("Notifications", newest_first or {"none": ""}))
+
     def action_change_theme(self) -> None:
         from harness.tui.screens.dialogs import ThemeDialog
 
@@ -265,36 +258,34 @@ class HarnessApp(OrderedKeysApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys of the application above a dialog, and those that are letters or digits above a form."""
-        if action in ("keys", "choose_round", "open_ended", "go_to_page"):
+        if action in ("keys", "choose_round", "open_ended", "notifications", "go_to_page"):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
             return not (isinstance(self.screen, ModalScreen) or is_typed)
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
         """Save the screen without the notifications on it."""
-        toasts = list(self.screen.query("ToastRack"))
+        self.screen.query("ToastRack").set(display=False)
+        self.screen.call_after_refresh(self._save_screenshot)
 
-        def take() -> None:
-            self._save_screenshot(self.export_screenshot())
-            for toast in toasts:
-                toast.display = True
-
-        for toast in toasts:
-            toast.display = False
-        self.screen.call_after_refresh(take)
-
-    @work(thread=True, group="screenshot")
-    def _save_screenshot(self, svg: str) -> None:
+    def _save_screenshot(self) -> None:
+        # Some viewers drop spaces at the beginning of a text otherwise.
+        svg = self.export_screenshot().replace("<svg ", '<svg xml:space="preserve" ', 1)
+        self.screen.query("ToastRack").set(display=True)
+        file = paths.state_home() / "screenshots" / time.strftime("harness-%Y%m%d-%H%M%S.svg")
         try:
-            file = save_svg(svg)
-        except HarnessError as error:
-            self.notify(str(error), severity="error")
-            return
-        self.notify(f"Saved {file}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_export(file, svg)
+        except OSError as error:
+            self.notify(f"{file}: cannot be written ({error.strerror}).", severity="error")
+        else:
+            self.notify(f"Saved {file}")
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:
         """Show `message` as a notification and write it to the log, also after the application's end."""
         _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "notification: %s", message)
+        key = f"{len(self._notified) + 1} · {time.strftime('%H:%M:%S')}"
+        self._notified[key] = ". ".join(filter(None, (options.get("title"), message)))
         super().notify(message, severity=severity, **options)
 
     def _handle_exception(self, error: Exception) -> None:

@@ -1,7 +1,6 @@
 """The part of an audit that its screen reads."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,10 @@ from harness.core.audit import FIGURES
 from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
-from harness.tui.feed import Feed, thin
-from harness.tui.series import Series
+from harness.tui.feed import Feed
 from harness.tui.snapshot import AuditSnapshot
 
-_MAX_POINTS = 1_000
 _MAX_FIGURES = 200
-_Point = tuple[float, float, float, float]
 
 
 class AuditFeed(Feed[AuditSnapshot, AuditReader]):
@@ -35,7 +31,6 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         self._stored = b""
         self._findings: dict[str, Any] = {}
         self._figures: dict[str, AuditFigure] = {}
-        self._points: dict[str, list[_Point]] = {}
 
     def _open(self) -> AuditReader:
         return AuditReader(self.folder.store)
@@ -49,19 +44,15 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         self._warnings = tuple(reader.warnings())
 
     def _snapshot(self, **common: Any) -> AuditSnapshot:
+        # Times, and the seconds of budget that were spent until each.
+        times, spent = zip(*self._ledger, strict=True) if self._ledger else ((0.0,), (0.0,))
         return AuditSnapshot(
             figures=tuple(self._figures.values()),
-            histories={name: _series(points) for name, points in self._points.items()},
             warnings=self._warnings,
             findings=self._findings,
-            findings_spent=float(np.interp(self._findings.get("at", 0.0), *self._clock())),
+            findings_spent=float(np.interp(self._findings.get("at", 0.0), times, spent)),
             **common,
         )
-
-    def _clock(self) -> tuple[Sequence[float], Sequence[float]]:
-        """Return times and the seconds of budget that were spent until each."""
-        times, spent = zip(*self._ledger, strict=True) if self._ledger else ((0.0,), (0.0,))
-        return times, spent
 
     def _read_figures(self, reader: AuditReader) -> None:
         new = reader.audit_rows(FIGURES, after=self._last_figure)
@@ -70,23 +61,10 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         self._last_figure = int(new.seq[-1])
         rows = zip(
             new.columns["name"],
-            np.interp(new.at, *self._clock()).tolist(),
             *(new.columns[name].tolist() for name in ("value", "low", "high", "of")),
             strict=True,
         )
-        for name, at, value, low, high, of in rows:
-            if name not in self._points and len(self._points) == _MAX_FIGURES:
-                continue
-            self._figures[name] = AuditFigure(
-                name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of
-            )
-            points = self._points.setdefault(name, [])
-            points.append((at, value, low, high))
-            self._points[name] = thin(points, _MAX_POINTS)
-
-
-def _series(points: list[_Point]) -> Series:
-    at, value, low, high = np.array(points, np.float64).T
-    has_bounds = bool(np.isfinite(low).any() and np.isfinite(high).any())
-    bounds = {"low": low, "high": high} if has_bounds else {}
-    return Series("value", at, value, min_high=1e-9, **bounds)
+        for name, value, low, high, of in rows:
+            if name in self._figures or len(self._figures) < _MAX_FIGURES:
+                bounds = finite_or_none(low), finite_or_none(high)
+                self._figures[name] = AuditFigure(name, finite_or_none(value), *bounds, of)

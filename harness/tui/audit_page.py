@@ -68,8 +68,16 @@ def bar_table(chart: Mapping[str, Any]) -> Table:
     return table_of(columns, items)
 
 
-def passages(findings: Mapping[str, Any]) -> Content:
-    """Return the tables with texts, and the passages with their marked parts coloured and underlined."""
+def places(findings: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the place of each passage in the heat map."""
+    return [tuple(passage["place"]) for passage in findings.get("passages", ())[:_MAX_PASSAGES] if passage.get("place")]
+
+
+def passages(findings: Mapping[str, Any], first: tuple[str, float] | None = None) -> Content:
+    """Return the tables with texts, and the passages with their marked parts coloured and underlined.
+
+    first: the place of the passage that comes before all others.
+    """
     lines: list[Content] = []
     for table in findings.get("text_tables", ()):
         lines.append(Content.styled(sanitize(table["title"]), "bold"))
@@ -78,7 +86,8 @@ def passages(findings: Mapping[str, Any]) -> Content:
                 text = cell if isinstance(cell, str) else format_number(cell)
                 lines.append(_label(name, [Content(sanitize(text))]))
             lines.append(Content(""))
-    for passage in findings.get("passages", ())[:_MAX_PASSAGES]:
+    shown = findings.get("passages", ())[:_MAX_PASSAGES]
+    for passage in sorted(shown, key=lambda passage: first is None or tuple(passage.get("place") or ()) != first):
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
         style = _STYLES.get(passage["marked"], "underline")
         for text in passage["texts"]:

@@ -81,26 +81,14 @@ class ClockAxis(Axis):
         return format_duration(place)
 
 
-@dataclass(frozen=True)
-class EdgesAxis(Axis):
-    """The bins of a histogram, labelled with their `edges`, so that scores of any magnitude fit."""
-
-    edges: tuple[float, ...] = ()
-
-    def ticks(self, max_ticks: int) -> list[Tick]:
-        bins = len(self.edges) - 1
-        places = np.unique(np.linspace(0, bins, max(2, min(max_ticks, 5))).round())
-        return [Tick(place / bins, f"{self.edges[round(place)]:.3g}") for place in places.tolist()]
-
-
-def axis_up_to(title: str, curves: Sequence[Floats], *, min_high: float, low: float = 0.0) -> Axis:
-    """Return an axis from `low` to a round number above all curves that is at least `min_high`."""
+def axis_up_to(title: str, curves: Sequence[Floats], *, min_high: float) -> Axis:
+    """Return an axis from 0 to a round number above all curves that is at least `min_high`."""
     highest = max([min_high, *(float(curve[np.isfinite(curve)].max(initial=0.0)) for curve in curves)])
-    step = _round_step(highest - low, 5)
+    step = _round_step(highest, 5)
     # A curve on the top edge would look cut off.
     filled = _HEADROOM if highest > min_high else 1.0
-    steps = math.ceil((highest - low) / (filled * step) - 1e-9)
-    return Axis(title, low, low + step * (steps + (low + step * steps < highest)))
+    steps = math.ceil(highest / (filled * step) - 1e-9)
+    return Axis(title, 0.0, step * (steps + (step * steps < highest)))
 
 
 def _round_step(distance: float, max_steps: int) -> float:

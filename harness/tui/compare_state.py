@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import numpy as np
 
@@ -140,7 +140,8 @@ def difference_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return the paired difference of two runs with its test, or for more runs the matrix of all differences."""
     runs, pairs = compared.comparison.runs, compared.pairs
     if len(runs) == 2:
-        return [Column("", min_width=8), Column("", fills=True, min_width=10)], _pair_rows(pairs.get((0, 1)))
+        columns = [Column("", min_width=8), Column("", fills=True, min_width=10)]
+        return columns, [*_pair_rows(pairs.get((0, 1))), *(_solved_rows(compared, is_dark=is_dark) if pairs else [])]
     columns = [Column("row − column", min_width=10), *(Column(name, min_width=7) for name in compared.names)]
     rows = []
     for row, run in enumerate(runs):
@@ -205,9 +206,27 @@ def _pair_rows(pair: Contrast | None) -> list[Row]:
     facts: list[tuple[str, list[Span]]] = [
         (f"{marker(0)} − {marker(1)}", [_difference(pair, 1), (bounds, "")]),
         ("McNemar", [(format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap between examples", "dim")]),
-        ("solved only by", [(f"{marker(0)} {len(pair.only_first):,}   {marker(1)} {len(pair.only_second):,}", "")]),
     ]
     return [Row(label, [[(label, "dim")], cell]) for label, cell in facts]
+
+
+def _solved_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
+    """Return the number of examples that two runs solve, both or only one of them, as parts of a bar."""
+    first, second = compared.solved
+    colours = [curve_colour(number, is_dark=is_dark) for number in (0, 1)]
+    parts = [
+        ("both", int((first & second).sum()), "dim"),
+        (f"only {marker(0)}", int((first & ~second).sum()), colours[0]),
+        (f"only {marker(1)}", int((second & ~first).sum()), colours[1]),
+    ]
+    ends = [0, *accumulate(count for _, count, _ in parts)]
+
+    def draw(width: int) -> list[Span]:
+        cells = [round(width * end / max(1, ends[-1])) for end in ends]
+        return [("█" * (stop - start), part[2]) for start, stop, part in zip(cells, cells[1:], parts, strict=False)]
+
+    counts = [(f"{label} {count:,}   ", meaning) for label, count, meaning in parts]
+    return [Row("solved by", [[("solved by", "dim")], counts]), Row("bar", ["", draw])]
 
 
 def _matrix_cell(pairs: Mapping[tuple[int, int], Contrast], row: int, column: int) -> Cell:

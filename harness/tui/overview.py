@@ -1,10 +1,8 @@
-"""The data of the main screen: all attacks and runs and the load of the machine, read by polling."""
+"""The data of the main screen: all attacks and runs, read by polling."""
 
 import contextlib
 import time
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import HarnessError
@@ -12,12 +10,10 @@ from harness.core.files import file_version
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, attack_folders, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.machine import device_loads
 from harness.runs.status import Status
 from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
 from harness.runs.tags import tags_of
 
-_MAX_LOADS = 8
 _ATTACKS_SECONDS = 30.0
 """Seconds after which the list of attacks is read again even if no file changed, because packages may be installed."""
 
@@ -34,7 +30,6 @@ class Overview:
     runs: newest first.
     unreadable: why a run cannot be read, by its id.
     fault: why the attacks cannot be listed.
-    load: the last percentages of use of each device, oldest first.
     attacks_folder: of `--attacks`.
     round_choice: the round of the lists and of new runs, by name or file; None for all rounds.
     round_name: its name.
@@ -44,7 +39,6 @@ class Overview:
     runs: tuple[RunSummary, ...]
     unreadable: dict[str, str]
     fault: str | None = None
-    load: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     attacks_folder: Path | None = None
     round_choice: str | None = None
     round_name: str | None = None
@@ -66,7 +60,6 @@ class OverviewFeed:
         self._sources: frozenset[_SourceState] = frozenset()
         self._summaries: dict[str, tuple[RecordState, RunSummary]] = {}
         """Summaries of runs that are over, with the state of the record that they were read from."""
-        self._loads: dict[str, deque[float]] = {}
 
     def poll(self) -> Overview:
         """Return all attacks and runs as they are now."""
@@ -87,10 +80,7 @@ class OverviewFeed:
                     runs.append(self._summary(folder))
                 except HarnessError as error:
                     unreadable[folder.id] = shorten(str(error), 200)
-        for device, percent in device_loads().items():
-            self._loads.setdefault(device, deque(maxlen=_MAX_LOADS)).append(percent)
-        loads = {device: tuple(values) for device, values in self._loads.items()}
-        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, loads, self._attacks_folder)
+        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, self._attacks_folder)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
         state = record_state(folder)

@@ -19,15 +19,12 @@ class Series:
     title: of the axis of the number.
     at: [points] seconds, ascending.
     value: [points], NaN where there was no number.
-    low, high: [points], the bounds of an interval around it.
     min_high: the axis reaches at least to this number.
     """
 
     title: str
     at: Floats
     value: Floats
-    low: Floats | None = None
-    high: Floats | None = None
     min_high: float = 0.05
 
 

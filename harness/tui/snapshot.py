@@ -88,13 +88,11 @@ class AuditSnapshot(Snapshot):
     """An audit.
 
     figures: the newest value of each figure, in the order of their first appearance.
-    histories: over the budget spent, by figure name.
     findings: those that the worker stored last, as a JSON object; empty before the first.
     findings_spent: the seconds of budget after which it did.
     """
 
     figures: tuple[AuditFigure, ...]
-    histories: Mapping[str, Series]
     warnings: tuple[str, ...]
     findings: Mapping[str, Any] = field(default_factory=dict)
     findings_spent: float = 0.0

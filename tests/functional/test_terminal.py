@@ -124,7 +124,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     again.press("q", "1")
     again.until(second.id.partition("-")[0], run.id.partition("-")[0])
     again.press("c")
-    again.until("2 runs of demo", "McNemar", "trials", "solved only by")
+    again.until("2 runs of demo", "McNemar", "trials", "solved by")
     again.press("q", "p")
     again.until("Checklist", "ready.")
     again.press("C-r")

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
+from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.panels import Panel
 from tests.records import RecordedAudit, recorded_audit
 from tests.tui.piloting import SIZES, focus_panel, open_screen, press, screen_text, text_of, title_of, until
@@ -72,18 +73,6 @@ async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
         assert "audit sequence" in screen_text(pilot.app)
 
 
-async def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
-    async with open_audit(audit.folder, size=(160, 40)) as pilot:
-        await until(pilot, lambda: title_of(pilot, "plot") == "trigram vs. time")
-        focus_panel(pilot, "figures")
-        await press(pilot, "down", then=lambda: title_of(pilot, "plot").startswith("[/bold]"))
-        # A new figure does not change the choice.
-        audit.figure(audit.batch("complete/0/8", 8.0), "another", 0.5)
-        table = table_of(pilot, "figure-table")
-        await until(pilot, lambda: table.row_count == 3)
-        assert table.key_under_cursor == HOSTILE and title_of(pilot, "plot").isprintable()
-
-
 async def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
     async with open_audit(audit.folder) as pilot:
         focus_panel(pilot, "figures")
@@ -117,6 +106,37 @@ async def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tu
         if size[0] < 100:
             focus_panel(pilot, "figures")
             await until(pilot, lambda: "trigram" in screen_text(pilot.app))
+
+
+async def test_keys_and_clicks_on_the_map_choose_the_passage_that_is_shown_first(audit: RecordedAudit) -> None:
+    chart = {"title": "Map", "rows": [HOSTILE, "book"], "columns": [""] * 360, "values": [[0.2] * 360] * 2}
+    found = [
+        {"title": name, "marked": "extractable", "texts": [], "place": place}
+        for name, place in (("late", ["book", 0.9]), ("early", ["book", 0.1]), ("other", [HOSTILE, 0.5]))
+    ]
+    audit.findings({"heat_maps": [{**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}], "passages": found})
+    async with open_audit(audit.folder, size=(120, 35)) as pilot:
+        await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
+        view = pilot.app.screen.query_one("#heat-map", HeatMapView)
+
+        def first() -> str:
+            return text_of(pilot, "#passages-text").split()[0]
+
+        await until(pilot, lambda: view.rows == 2)
+        assert first() == "late"
+        focus_panel(pilot, "map")
+        for key, name in (
+            ("right", "other"),
+            ("right", "early"),
+            ("right", "late"),
+            ("right", "other"),
+            ("left", "late"),
+        ):
+            await press(pilot, key, then=lambda name=name: first() == name)
+        assert "◆" in screen_text(pilot.app)
+        lines = (view.content_size.height - 1) // 2
+        await pilot.click(view, offset=(view.size.width // 4, lines + 1))
+        await until(pilot, lambda: first() == "early")
 
 
 async def test_the_whole_answer_and_the_tables_with_texts_are_shown(audit: RecordedAudit) -> None:

@@ -30,12 +30,14 @@ def audit(home: Path) -> Iterator[RecordedAudit]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[int, int]) -> None:
+async def test_audits_are_listed_with_their_answer(audit: RecordedAudit, size: tuple[int, int]) -> None:
+    conclusion = {"question": "Was it?", "answer": "No evidence", "evidence": "40 paragraphs", "caveat": ""}
+    audit.findings({"conclusion": conclusion})
     async with open_app(size=size) as pilot:
         await on_page(pilot, 3)
         await until(pilot, lambda: table_of(pilot, "audits").keys == [audit.folder.id])
         assert rows_of(table_of(pilot, "audits"))[audit.folder.id][:3] == ["▶ abcd", "sequence", "corpus.txt"]
-        await until(pilot, lambda: text_of(pilot, "#figures-text").split() == ["trigram", "0.250"])
+        await until(pilot, lambda: text_of(pilot, "#answer-text").startswith("Was it? No evidence"))
         assert title_of(pilot, "audit-figures") == audit.folder.id
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
@@ -71,7 +73,7 @@ async def test_a_home_without_audits_says_how_to_start_one(audit: RecordedAudit,
     await on_page(pilot, 3)
     await until(pilot, lambda: table_of(pilot, "audits").row_count)
     audit.folder.spec_file.unlink()
-    await until(pilot, lambda: "no audits yet" in screen_text(pilot.app))
+    await until(pilot, lambda: "No audits yet" in screen_text(pilot.app))
 
 
 async def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:

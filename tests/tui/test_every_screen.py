@@ -32,10 +32,11 @@ from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog,
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import MainScreen
-from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen
+from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen, NewTuningScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
+from harness.tui.screens.verify import VerifyScreen
 from harness.tui.widgets.bars import TABS, KeyFooter
 from tests.functional.machine import PLUGINS
 from tests.records import EXAMPLES, RecordedJob, recorded_audit, recorded_run
@@ -55,9 +56,9 @@ class Shown:
     other: RunFolder
     audit: RunFolder
 
-    def attack(self) -> NewRunScreen:
+    def attack(self, asks: type[NewRunScreen] = NewRunScreen) -> NewRunScreen:
         attack = next(one for one in find_attacks(PLUGINS) if one.name == "draws")
-        return NewRunScreen(attack, attacks_folder=PLUGINS, round_name="demo")
+        return asks(attack, attacks_folder=PLUGINS, round_name="demo")
 
 
 # The main screen is always there, and its pages are visited one after the other.
@@ -70,6 +71,8 @@ SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     SourceDiffScreen: lambda shown: [SourceDiffScreen([shown.run, shown.other])],
     PackageScreen: lambda shown: [PackageScreen(shown.run)],
     NewRunScreen: lambda shown: [shown.attack()],
+    NewTuningScreen: lambda shown: [shown.attack(NewTuningScreen)],
+    VerifyScreen: lambda shown: [VerifyScreen(Path("team.zip"), round_name="demo", seconds=None)],
     NewAuditScreen: lambda shown: [NewAuditScreen("sequence", round_name="demo")],
     ConfirmDialog: lambda shown: [ConfirmDialog("Stop it?"), ConfirmDialog("Delete it?", deletes=True)],
     NameDialog: lambda shown: [NameDialog("A note:", "first")],

@@ -1,12 +1,16 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from textual.widgets import Switch
 
+from harness.tui.screens.verify import VerifyScreen
+from harness.tui.widgets.form_fields import FieldRow
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, press, screen_text, text_of, title_of, until
 from tests.tui.stored import stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -23,11 +27,13 @@ async def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int
     async with open_app(size=size) as pilot:
         await on_page(pilot, 5)
         if size[0] >= 80:
-            await until(pilot, lambda: "no bundles in ./submissions" in screen_text(pilot.app))
+            await until(pilot, lambda: "No bundles in ./submissions" in screen_text(pilot.app))
 
 
 @pytest.mark.slow
-async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Machine, here: Path) -> None:
+async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
+    machine: Machine, here: Path, small_round: str
+) -> None:
     folder = machine.folder
     (folder / "description.md").write_text("# What is new\n\nNothing.\n")
     (here / "submissions").mkdir()
@@ -45,12 +51,20 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine
         # It was collapsed while the bundles were ranked.
         assert table.has_focus
         assert title_of(pilot, "entry-list") == "Leaderboard · small · Recall@100"
-        command = "harness bundle verify submissions/half.zip --round small"
-        await until(pilot, lambda: command in text_of(pilot, "#entry-text"))
         rows = rows_of(table)
         assert list(rows)[:3] == ["half.zip", "reference", "quarter.zip"]
         assert rows["half.zip"][:4] == ["1", "team half", "replay", "0.500"]
         assert rows["reference"] == ["── best run of baseline here: 0.375 ──"]
         assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
+        # Nothing is chosen in advance, and what is shown says how it runs.
+        await press(pilot, "v", then=VerifyScreen)
+        await until(pilot, lambda: "Sandbox: " in screen_text(pilot.app))
+        await press(pilot, "ctrl+r", then=lambda: text_of(pilot, "#message").startswith("no source to install"))
+        row = next(row for row in pilot.app.screen.query(FieldRow) if row.field.key == "--own-environment")
+        row.query_one(Switch).value = True
+        await press(pilot, "ctrl+r", then=lambda: not isinstance(pilot.app.screen, VerifyScreen))
+        verdict = json.loads((here / "submissions" / "half.verdict.json").read_text())
+        assert verdict["outcome"] == "reproduced"
+        await until(pilot, lambda: rows_of(table)["half.zip"][-1] == "reproduced")
         shutil.rmtree(here / "submissions")
-        await until(pilot, lambda: "no bundles in" in screen_text(pilot.app))
+        await until(pilot, lambda: "No bundles in" in screen_text(pilot.app))

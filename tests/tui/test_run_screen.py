@@ -1,6 +1,7 @@
 """The screen of one run: figures, plots, panels and keys. Only `stop` affects the run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from textual.widgets import Static
@@ -15,7 +16,7 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import RunPlot
 from tests.functional.machine import Machine, guess_count, wait_until
-from tests.records import Recorded
+from tests.records import Recorded, recorded_run
 from tests.tui.piloting import (
     SIZES,
     notifications,
@@ -87,16 +88,18 @@ async def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
         await press(pilot, "z", then=lambda: plot.size.width == width and guesses.region.area)
 
 
-async def test_brackets_go_through_the_plots(finished: RunFolder) -> None:
-    async with open_run(finished) as pilot:
-        seen = []
-        for _ in range(3):
-            seen.append(title_of(pilot, "plot").partition(" · ")[0])
-            before = title_of(pilot, "plot")
-            await press(pilot, "]", then=lambda before=before: title_of(pilot, "plot") != before)
-        # The run has a single point in time, so that its recall vs. time is left out.
-        assert seen == [RunPlot.ERRORS.value, RunPlot.SCORES.value, RunPlot.ERRORS.value]
-        await press(pilot, "[", then=lambda: title_of(pilot, "plot").startswith(RunPlot.ERRORS.value))
+async def test_brackets_go_through_the_plots(home: Path) -> None:
+    run = recorded_run(home)
+    for number in range(1, 4):
+        run.guess(run.batch(str(number)), [(number, True, 1.0)])
+        with run.store.transaction():
+            run.store.add_point(spent=number, guesses=number, rows=number, solved=number, wrong=0, recall=number / 16)
+    async with open_run(run.folder) as pilot:
+        await until(pilot, lambda: "1 of 2" in title_of(pilot, "plot"))
+        assert title_of(pilot, "plot").startswith(RunPlot.ERRORS.value)
+        await press(pilot, "]", then=lambda: title_of(pilot, "plot").startswith(RunPlot.TIME.value))
+        await press(pilot, "]", then=lambda: title_of(pilot, "plot").startswith(RunPlot.ERRORS.value))
+        await press(pilot, "[", then=lambda: title_of(pilot, "plot").startswith(RunPlot.TIME.value))
 
 
 async def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:

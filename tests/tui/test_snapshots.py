@@ -50,7 +50,6 @@ def patch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Mo
     for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(overview, "device_loads", dict)
     # The cursor of an input blinks, and a busy machine takes a picture of either state.
     monkeypatch.setattr(Input, "_toggle_cursor", lambda self: None)
     time.tzset()
@@ -82,6 +81,14 @@ def finished_run(id_: str = "abcd-some", *, solved: int = 9, is_blind: bool = Fa
     return folder
 
 
+CONCLUSION = {
+    "question": "Does the model continue the texts as they were written?",
+    "answer": "Evidence",
+    "evidence": "32 of 64 paragraphs pass, and 16 of 64 of the control",
+    "caveat": "",
+}
+
+
 def finished_audit() -> RunFolder:
     """A finished audit with fixed times."""
     audit = recorded_audit(created_at=START, pid=os.getpid())
@@ -96,6 +103,19 @@ def finished_audit() -> RunFolder:
             value = share + 0.2 / (number + 1)
             audit.figure(batch, name, value, low=value / 2, high=1.4 * value, of=8 * number + 8)
         audit.end(batch)
+    bars = [
+        {
+            "label": name,
+            "group": group,
+            "value": value,
+            "low": value - 0.1,
+            "high": value + 0.1,
+            "is_control": number > 0,
+        }
+        for name, share in (("trigrams", 0.5), ("first 5 words", 0.25))
+        for number, (group, value) in enumerate({"corpus": share, "control": share / 2}.items())
+    ]
+    audit.findings({"conclusion": CONCLUSION, "bar_charts": [{"title": "Passed, by threshold", "bars": bars}]})
     audit.event("worker_warning", sentence="The file empty.txt holds no paragraph of 35 words.")
     audit.event("phase", phase="finished")
     audit.store.close()
@@ -238,7 +258,7 @@ async def test_the_page_of_attacks(patch: pytest.MonkeyPatch, matches_snapshot: 
 
 async def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
     finished_audit()
-    matches_snapshot("audits-80", await picture_of_page(3, shows("#figures-text", "trigram")))
+    matches_snapshot("audits-80", await picture_of_page(3, shows("#answer-text", "Evidence")))
 
 
 async def test_the_page_of_tunings(patch: pytest.MonkeyPatch, matches_snapshot: Matcher) -> None:
@@ -252,7 +272,7 @@ async def test_the_page_of_tunings(patch: pytest.MonkeyPatch, matches_snapshot: 
 
     settings = ((1, setting(1), False), (2, setting(2), True))
     shares = {"top_k": 0.75, "width": 0.25}
-    view = TuningView(new_tuning(folds, START), 3, tuple(shares), settings, shares)
+    view = TuningView(new_tuning(folds, START), 3, "not running", tuple(shares), settings, shares)
     patch.setattr(tuning, "read_tunings", lambda: [view])
     matches_snapshot("tuning-80", await picture_of_page(4, has_rows("settings", 2)))
 

@@ -5,20 +5,23 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from textual.widgets import Input
 
 from harness.core.text import NO_VALUE
 from harness.plugins.search_space import Span
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
-from harness.sweeps.tuning import Setting, Tried
+from harness.sweeps.tuning import Tried
 from harness.tui.pages import tuning
-from harness.tui.pages.tuning import TuningView
-from harness.tui.plot import Plot
-from harness.tui.widgets.plot_view import PlotView
-from tests.functional.machine import Machine
+from harness.tui.pages.tuning import TuningPage
+from harness.tui.saved_state import save_round_choice
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.new_run import NewRunScreen, NewTuningScreen
+from harness.tui.widgets.form_fields import FieldRow
+from tests.functional.machine import PLUGINS, Machine
 from tests.records import new_tuning
-from tests.tui.piloting import SIZES, on_page, open_app, screen_text, title_of, until
+from tests.tui.piloting import SIZES, on_page, open_app, press, screen_text, title_of, until
 from tests.tui.tables import rows_of, table_of
 
 
@@ -27,33 +30,10 @@ async def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int
     async with open_app(size=size) as pilot:
         await on_page(pilot, 4)
         if size[0] >= 80:
-            await until(pilot, lambda: "no tunings yet" in screen_text(pilot.app))
+            await until(pilot, lambda: "No tunings yet" in screen_text(pilot.app))
             panels = pilot.app.screen.query("#tuning-page Panel")
             await until(pilot, lambda: all(panel.has_class("-empty") for panel in panels))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
-
-
-async def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line of the best setting ends at the best recall that the table shows."""
-    folds = ("fold0of2", "fold1of2")
-
-    def setting(*recalls: float) -> Setting:
-        specs = [cast(AttackSpec, SimpleNamespace(round=SimpleNamespace(name=f"demo:{fold}"))) for fold in folds]
-        runs = [Tried(RunFolder(Path()), spec, recall) for spec, recall in zip(specs, recalls, strict=False)]
-        return Setting({"top_k": 5}, tuple(runs))
-
-    created = new_tuning(folds)
-    settings = ((1, setting(0.5, 0.25), False), (3, setting(0.25, 0.25), False), (2, setting(0.75), True))
-    view = TuningView(created, 5, ("top_k",), settings, {})
-    monkeypatch.setattr(tuning, "read_tunings", lambda: [view])
-    async with open_app(size=(120, 35)) as pilot:
-        await on_page(pilot, 4)
-        await until(pilot, lambda: table_of(pilot, "settings").row_count == 3)
-        plot = pilot.app.screen.query_one("#best-plot", PlotView)._content
-        assert isinstance(plot, Plot)
-        each, best = plot.lines
-        assert each.y.tolist() == [0.375, 0.75, 0.25]
-        assert best.y.tolist() == [0.375, 0.375, 0.375] and view.best == 0.375
 
 
 async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine) -> None:
@@ -68,6 +48,7 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
                 cast(AttackSpec, SimpleNamespace(params={"kind": kind}, round=SimpleNamespace(name=f"demo:{fold}"))),
                 recall,
                 Status.CRASHED if recall is None else Status.FINISHED,
+                "it needs a reference model." if recall is None else "",
             )
             for kind, values in recalls.items()
             for fold, recall in zip(folds, values, strict=False)
@@ -77,7 +58,7 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "runs_of", runs_of)
         patch.setattr(tuning, "searched_space", lambda *_: {"kind": Span(choices=tuple(recalls))})
-        view = tuning._view(created)
+        view = tuning._read_view(created)
         patch.setattr(tuning, "read_tunings", lambda: [view])
         async with open_app(size=(160, 35)) as pilot:
             await on_page(pilot, 4)
@@ -85,7 +66,7 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
             await until(pilot, lambda: table.row_count == 3)
             rows = list(rows_of(table).values())
             assert [row[2] for row in rows] == ["whole", "pruned", "crashed"]
-            assert [row[-1] for row in rows][::2] == ["", "2 of 3 folds; fold1of3 crashed"]
+            assert [row[-1] for row in rows][::2] == ["", "2 of 3 folds; fold1of3 crashed (it needs a reference model)"]
             assert rows[-1][1] == NO_VALUE and view.best == pytest.approx(0.2)
 
 
@@ -98,7 +79,7 @@ async def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine)
     async with open_app() as pilot:
         await on_page(pilot, 4)
         await until(pilot, lambda: table_of(pilot, "tunings").keys == [result["id"]])
-        assert rows_of(table_of(pilot, "tunings"))[result["id"]][1:4] == ["draws", path.stem, "4"]
+        assert rows_of(table_of(pilot, "tunings"))[result["id"]][1:4] == ["draws", path.stem, "4/4"]
         settings = table_of(pilot, "settings")
         await until(pilot, lambda: settings.row_count == len(result["settings"]))
         assert result["id"] in title_of(pilot, "setting-list")
@@ -113,3 +94,38 @@ async def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine)
         assert order == sorted(order, reverse=True)
         best = next(iter(rows_of(settings).values()))[titles.index("trials")]
         assert best in {str(one["params"]["trials"]) for one in result["settings"]}
+
+
+@pytest.mark.slow
+async def test_a_tuning_starts_from_an_attack_and_is_stopped_and_continued_here(machine: Machine) -> None:
+    path = machine.folder / "round.toml"
+    path.write_text(path.read_text().replace('clusters = "none"', 'clusters = "computed"'))
+    save_round_choice(str(path))
+    async with open_app(size=(160, 40), attacks_folder=PLUGINS) as pilot:
+        await on_page(pilot, 2)
+        attacks = table_of(pilot, "attacks")
+        await until(pilot, lambda: str(PLUGINS / "draws.py") in attacks.keys)
+        attacks.move_to(str(PLUGINS / "draws.py"))
+        await press(pilot, "t", then=NewTuningScreen)
+        await until(pilot, lambda: pilot.app.screen.query(FieldRow))
+        rows = {row.field.key: row for row in pilot.app.screen.query(FieldRow)}
+        assert not rows.keys() & {"--group", "--ray", "--shards"}
+        for key, text in (("--vary", "pause=0.5..1"), ("--limit", "12"), ("--runs", "3")):
+            rows[key].query_one(Input).value = text
+        await press(pilot, "ctrl+r", then=MainScreen)
+        tunings, page = table_of(pilot, "tunings"), pilot.app.screen.query_one(TuningPage)
+        await until(pilot, lambda: page.has_focus_within and tunings.key_under_cursor)
+        id_ = str(tunings.key_under_cursor)
+
+        def state() -> str:
+            return rows_of(tunings)[id_][4]
+
+        await until(pilot, lambda: state() == "running")
+        assert not page.check_action("change", ("resume",))
+        await press(pilot, "s", then=lambda: state() == "not running")
+        await press(pilot, "r", then=lambda: state() == "finished" and rows_of(tunings)[id_][3] == "3/3")
+        # The best setting runs on the whole round.
+        await press(pilot, "n", then=NewRunScreen)
+        await until(pilot, lambda: pilot.app.screen.query(FieldRow))
+        rows = {row.field.key: row for row in pilot.app.screen.query(FieldRow)}
+        assert rows["--round"].text == str(path) and rows["--limit"].text == "12"

@@ -249,6 +249,7 @@ def _passage(results: BookResults, result: TextResult, passage: Passage) -> repo
         f"probability up to {format_number(passage.probability)}",
         (("text", stretches),),
         Marked.EXTRACTABLE,
+        (results.row_name(result), (passage.start + passage.end) / 2 / len(result.text)),
     )
 
 

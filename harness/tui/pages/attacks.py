@@ -1,6 +1,5 @@
 """The page of the attacks: the list, what the attack under the cursor does and has achieved, and its source."""
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +20,9 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.files import read_start, write_atomically
 from harness.core.text import NO_VALUE, format_score, pluralize, sanitize
-from harness.core.times import day_and_time
 from harness.plugins.discovery import BUILT_IN, AttackFile
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
-from harness.runs.folder import RunFolder
-from harness.runs.summary import RunSummary
 from harness.tui.columns import Column
 from harness.tui.dialog_results import if_answered
 from harness.tui.editor import open_in_editor
@@ -51,24 +47,6 @@ def results_by_round(attack: AttackFile, overview: Overview) -> str:
     return "\n".join(["Best recall per round (runs on all examples)", *lines]) if lines else ""
 
 
-def versions_used(attack: AttackFile, overview: Overview) -> str:
-    """Return the versions of the source that runs used, newest first; empty without runs.
-
-    Runs whose record cannot be read are left out.
-    """
-    versions: dict[str, list[RunSummary]] = {}
-    for run in overview.runs:
-        if run.attack == attack.name and run.has_score:
-            with contextlib.suppress(HarnessError):
-                digest = RunFolder.of(run.id).attack_spec().attack.sha256
-                versions.setdefault(digest, []).append(run)
-    lines = []
-    for digest, runs in versions.items():
-        now = " (the source now)" if digest == attack.sha256 else ""
-        lines.append(f"  {digest[:8]}{now}: {pluralize(len(runs), 'run')}, last {day_and_time(runs[0].created_at)}")
-    return "\n".join(["Versions of the source in runs", *lines]) if lines else ""
-
-
 def attack_description(attack: AttackFile, schema: AttackSchema | None = None) -> str:
     """Return the text about `attack`; without its schema, only its summary or why it is broken."""
     if attack.error is not None:
@@ -89,6 +67,7 @@ class AttacksPage(Page):
     HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
+        Binding("t", "tune", "Tune", tooltip="Search the parameters of this attack on training examples"),
         Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),
         Binding("a", "new_attack", "New attack", tooltip="Create a new attack and open it in the editor"),
         Binding("y", "copy_name", "Copy name", show=False, tooltip="Copy the name of the attack"),
@@ -96,9 +75,10 @@ class AttacksPage(Page):
 
     @dataclass
     class NewRun(Message):
-        """The user wants to run an attack."""
+        """The user wants to run an attack, or to tune it."""
 
         attack: AttackFile
+        is_tuned: bool = False
 
     def __init__(self) -> None:
         super().__init__(id="attacks-page")
@@ -168,7 +148,7 @@ class AttacksPage(Page):
                 parts = [attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))]
             except HarnessError as error:
                 parts.append(sanitize(str(error)))
-        parts += [results_by_round(attack, overview), versions_used(attack, overview)]
+        parts.append(results_by_round(attack, overview))
         if not worker.is_cancelled:
             self.call_later(self._show_about, parts)
 
@@ -187,8 +167,14 @@ class AttacksPage(Page):
         attacks = () if self._overview is None else self._overview.attacks
         return next((attack for attack in attacks if str(attack.path) == key), None)
 
+    def action_tune(self) -> None:
+        self.action_new_run(is_tuned=True)
+
     @on(ListTable.Opened, "#attacks")
-    def action_new_run(self) -> None:
+    def _open(self) -> None:
+        self.action_new_run()
+
+    def action_new_run(self, *, is_tuned: bool = False) -> None:
         attack = self._attack()
         if attack is None:
             return
@@ -196,7 +182,7 @@ class AttacksPage(Page):
             self.notify(attack.error, severity="error")
             return
         self._is_choosing = False
-        self.post_message(self.NewRun(attack))
+        self.post_message(self.NewRun(attack, is_tuned))
 
     def action_copy_name(self) -> None:
         if (attack := self._attack()) is not None:

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from harness.audits.registry import AUDITS
 from harness.core.settings import default_round
-from harness.core.text import format_number, sanitize
+from harness.core.text import sanitize
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
@@ -25,7 +25,6 @@ from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.screens.run_actions import RUN_BINDINGS
 from harness.tui.tables import CellsOf, table_of
-from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -38,7 +37,7 @@ _COLUMNS: CellsOf[RunSummary] = {
     Column("started", width=14): lambda run: [(day_and_time(run.created_at), "dim")],
 }
 _ACTIONS = ("stop", "resume", "tag", "note", "delete", "restore", "copy_id")
-_EMPTY = "no audits yet. n starts one"
+_EMPTY = "No audits yet. An audit measures which of your texts a model has memorized. n starts one."
 
 
 class AuditsPage(RunListPage):
@@ -57,7 +56,7 @@ class AuditsPage(RunListPage):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
-            figures = VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text"))
+            figures = VerticalScroll(Static("", id="answer-text"))
             yield Panel(figures, id="audit-figures", label="Figures")
 
     def show(self, overview: Overview) -> None:
@@ -65,7 +64,7 @@ class AuditsPage(RunListPage):
         self._round = overview.round_choice or default_round()
         self._runs = {run.id: run for run in overview.runs if not run.has_score}
         self.table.show(*table_of(_COLUMNS, self._runs))
-        self.query_one("#audit-list", Panel).show_empty("" if self._runs else _EMPTY)
+        self.show_nothing("" if self._runs else _EMPTY)
         self.preview()
 
     def read_preview(self, folder: RunFolder, summary: RunSummary) -> Content:
@@ -75,11 +74,9 @@ class AuditsPage(RunListPage):
     def show_preview(self, summary: RunSummary | None, content: Content | str) -> None:
         """Show the answer and the figures of the audit."""
         panel = self.query_one("#audit-figures", Panel)
-        panel.show_empty("" if summary is not None and summary.figures else "none yet")
+        panel.show_empty("" if content else "none" if summary is None or summary.status.is_over else "none yet")
         if summary is not None:
             panel.set_title(summary.id)
-            figures = [(name, format_number(value)) for name, value in summary.figures.items()]
-            self.query_one("#figures-text", Static).update(label_facts(figures))
             self.query_one("#answer-text", Static).update(
                 Content(sanitize(content)) if isinstance(content, str) else content
             )

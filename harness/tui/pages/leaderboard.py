@@ -1,7 +1,6 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
 import contextlib
-import shlex
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +18,7 @@ from harness.core.text import NO_VALUE, format_interval, format_score
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Column, Row
+from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.run_list import interval_bar, scale_title
@@ -29,6 +29,7 @@ from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
+_EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
 _REFERENCE = "baseline"
 _LOOK_SECONDS = 1.0
 
@@ -37,12 +38,12 @@ class LeaderboardPage(Page):
     """The ranked bundles of one round, and what is claimed and verified about the one under the cursor."""
 
     HELP = (
-        "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero. y "
-        "copies the command that runs the code of a bundle again; it is a stranger's code."
+        "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero. v "
+        "runs the code of a bundle again, in the sandbox; it is a stranger's code."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
-        Binding("y", "copy_command", "Copy verify command", tooltip="Copy the command that runs its code again"),
+        Binding("v", "verify", "Verify", tooltip="Choose how to run the code of the bundle again"),
     ]
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class LeaderboardPage(Page):
             return
         bundles = _bundle_files()
         if not bundles:
-            self._empty(f"no bundles in ./{_FOLDER}. p on a run packages it")
+            self.show_nothing(_EMPTY)
         elif (self._overview.round_choice, bundles) != self._ranked:
             self._ranked = (self._overview.round_choice, bundles)
             self.action_rank()
@@ -80,7 +81,8 @@ class LeaderboardPage(Page):
     def action_rank(self) -> None:
         if self._overview is not None:
             self._empty("ranking …")
-            self._rank(self._overview.round_choice or default_round())
+            self._round = self._overview.round_choice or default_round()
+            self._rank(self._round)
 
     @work(thread=True, exclusive=True, group="rank")
     def _rank(self, round_name: str) -> None:
@@ -97,13 +99,13 @@ class LeaderboardPage(Page):
             self.call_later(self._show_entries, answer)
 
     def _empty(self, reason: str) -> None:
+        self.show_nothing("")
         self.query_one("#entry-list", Panel).show_empty(reason)
 
     def _show_entries(self, answer: dict[str, Any]) -> None:
         self._empty("")
-        self._round = answer["round"]
         hint = "" if self._overview is None or self._overview.round_choice else " · b chooses another round"
-        title = f"Leaderboard · {self._round} · Recall@{answer['error_cap']}{hint}"
+        title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}{hint}"
         self.query_one("#entry-list", Panel).set_title(title)
         entries = self._entries = {entry["bundle"]: entry for entry in answer["entries"]}
         ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
@@ -129,16 +131,15 @@ class LeaderboardPage(Page):
         panel.show_empty("no bundle under the cursor" if entry is None else "")
         if entry is not None:
             panel.set_title(entry["bundle"])
-            facts = [*_facts(entry), ("verify", self._command(entry))]
-            self.query_one("#entry-text", Static).update(label_facts(facts))
+            self.query_one("#entry-text", Static).update(label_facts(_facts(entry)))
 
-    def _command(self, entry: dict[str, Any]) -> str:
-        return shlex.join(["harness", "bundle", "verify", str(_FOLDER / entry["bundle"]), "--round", self._round])
+    def action_verify(self) -> None:
+        from harness.tui.screens.verify import VerifyScreen
 
-    def action_copy_command(self) -> None:
         if (entry := self._entries.get(self.table.key_under_cursor or "")) is not None:
-            self.app.copy_to_clipboard(self._command(entry))
-            self.notify(f"Copied {self._command(entry)}")
+            bundle = _FOLDER / entry["bundle"]
+            screen = VerifyScreen(bundle, round_name=self._round, seconds=entry["elapsed_s"])
+            self.app.push_screen(screen, if_answered(lambda _: self.action_rank()))
 
 
 def _facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
@@ -184,7 +185,7 @@ def _columns(scale: float) -> CellsOf[dict[str, Any]]:
         Column("time", is_right=True): lambda entry: (
             NO_VALUE if entry["elapsed_s"] is None else format_duration(entry["elapsed_s"])
         ),
-        Column("verified", min_width=8, fills=True): lambda entry: [
+        Column("verified", min_width=12, fills=True): lambda entry: [
             (entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")
         ],
     }

@@ -23,6 +23,7 @@ from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.columns import Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.plot import Line, Plot
@@ -226,6 +227,8 @@ class RunsPage(RunListPage):
         if overview is None:
             return
         columns, rows, matches = list_rows(list(self._runs.values()), overview.unreadable, state)
+        if self._runs and not rows:
+            rows = [Row(HEADING, ["No run matches. Escape shows all runs."], spans=True)]
         is_first = not self._runs and not overview.unreadable
         table, place = self.table, self.query_one("#first-run-place")
         if is_first != bool(place.display) or table.display is is_first:

@@ -3,10 +3,11 @@
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -19,27 +20,28 @@ from harness.sweeps.tuning import (
     TUNINGS,
     Setting,
     Tuning,
-    best_of,
     importances,
     is_pruned,
     runs_of,
     searched_space,
     settings_tried,
 )
-from harness.tui.axes import Axis, axis_up_to
+from harness.sweeps.tuning_process import is_at_work, state_of
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.plot import Line, Plot
 from harness.tui.screens.opening import screen_for
+from harness.tui.screens.run_actions import RunActions
+from harness.tui.subprocesses import run_command
 from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from harness.tui.widgets.plot_view import PlotView
 
 _BAR_CELLS = 20
-_EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
+_LOOK_SECONDS = 1.0
+_MEANINGS = {"running": "active", "finished": "good", "not running": "dim"}
+_EMPTY = "No tunings yet. A tuning searches an attack's parameters on training examples. t on an attack starts one."
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class TuningView:
 
     tuning: Tuning
     run_count: int
+    state: str
     parameters: tuple[str, ...]
     settings: tuple[tuple[int, Setting, bool], ...]
     importances: dict[str, float]
@@ -61,13 +64,18 @@ class TuningView:
         """The mean recall of the first setting."""
         return self.settings[0][1].recall if self.settings else None
 
+    @property
+    def default(self) -> float | None:
+        """The mean recall of the attack's defaults, with which a tuning begins."""
+        return next((setting.recall for number, setting, _ in self.settings if number == 1), None)
+
 
 def read_tunings() -> list[TuningView]:
     """Return all tunings, newest first. Raises HarnessError if a record cannot be read."""
-    return [_view(TUNINGS.read(id_)) for id_ in TUNINGS.ids()]
+    return [_read_view(TUNINGS.read(id_)) for id_ in TUNINGS.ids()]
 
 
-def _view(tuning: Tuning) -> TuningView:
+def _read_view(tuning: Tuning) -> TuningView:
     runs = runs_of(tuning.id)
     space: dict[str, Span] = {}
     with contextlib.suppress(HarnessError):
@@ -81,7 +89,8 @@ def _view(tuning: Tuning) -> TuningView:
         key=lambda item: (-1, len(item[1].recalls)) if item[1].recall is None else (len(item[1].runs), item[1].recall),
         reverse=True,
     )
-    return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
+    shares = importances(space, tried, tuning.folds)
+    return TuningView(tuning, len(runs), state_of(tuning, len(runs)), tuple(space), tuple(settings), shares)
 
 
 def _rounded(value: object) -> str:
@@ -97,24 +106,33 @@ _COLUMNS: CellsOf[TuningView] = {
     Column("tuning", min_width=8): lambda view: [(view.tuning.id.partition("-")[0], "bold")],
     Column("attack", min_width=10): lambda view: view.tuning.request.attack,
     Column("round", min_width=8, fills=True): _round_name,
-    Column("runs", is_right=True): lambda view: str(view.run_count),
-    Column("best", is_right=True): lambda view: format_score(view.best),
+    Column("runs", is_right=True): lambda view: f"{view.run_count}/{view.tuning.runs}",
+    Column("state", min_width=9): lambda view: [(view.state, _MEANINGS[view.state])],
+    Column("best", is_right=True): lambda view: [(format_score(view.best), "bold")],
+    Column("defaults", is_right=True): lambda view: format_score(view.default),
     Column("started", width=14): lambda view: [(day_and_time(view.tuning.created_at), "dim")],
 }
 
 
 class TuningPage(Page):
-    """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
+    """The tunings and the importance of the parameters at the left, the settings at the right."""
 
     HELP = (
         "All tunings on this machine, and the settings that each has tried, best first. Enter on a setting opens its "
-        "first run."
+        "first run. t on an attack starts a tuning."
     )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "run_best", "Run the best", tooltip="Open the form of a run with the best setting, on the round"),
+        Binding("s", "change('stop')", "Stop", tooltip="Stop the tuning and its run at work"),
+        Binding("r", "change('resume')", "Resume", tooltip="Continue the tuning up to its number of runs"),
+    ]
 
     def __init__(self) -> None:
         super().__init__(id="tuning-page")
         self._views: dict[str, TuningView] = {}
         self._parents: object = None
+        self._next_key: str | None = None
+        """The tuning that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -122,12 +140,50 @@ class TuningPage(Page):
                 yield Panel(ListTable(id="tunings", sorts=True), id="tuning-list", label="Tunings")
                 importance = Static("", id="importance-text")
                 yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
-                yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
             yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
 
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
         self.query_one("#setting-list", Panel).show_empty("none")
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Read again if a tuning has begun or ended."""
+        if self.display and any((view.state == "running") != is_at_work(id_) for id_, view in self._views.items()):
+            self._read()
+
+    def select(self, id_: str) -> None:
+        """Read the tunings again, and move the cursor to one."""
+        self._next_key = id_
+        self._read()
+
+    @property
+    def _view(self) -> TuningView | None:
+        return self._views.get(self.table.key_under_cursor or "")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer what the tuning under the cursor allows."""
+        if (view := self._view) is None:
+            return action not in ("run_best", "change")
+        if action == "change":
+            return view.state == ("running" if parameters == ("stop",) else "not running")
+        return action != "run_best" or view.best is not None
+
+    def action_run_best(self) -> None:
+        if (view := self._view) is not None:
+            self.post_message(RunActions.Duplicated(view.settings[0][1].runs[0].folder))
+
+    def action_change(self, command: str) -> None:
+        if (view := self._view) is not None:
+            self._change(command, view.tuning.id)
+
+    @work(thread=True, group="change")
+    def _change(self, command: str, id_: str) -> None:
+        try:
+            run_command([command, id_, *(["--detach"] if command == "resume" else [])], on_progress=lambda line: None)
+        except HarnessError as error:
+            self.notify(str(error), severity="error")
+        self.call_later(self._read)
 
     def show(self, overview: Overview) -> None:
         """Read the tunings again if a run has changed."""
@@ -149,27 +205,30 @@ class TuningPage(Page):
     def _show_tunings(self, views: list[TuningView], fault: str) -> None:
         self._views = {view.tuning.id: view for view in views}
         self.table.show(*table_of(_COLUMNS, self._views))
-        self.query_one("#tuning-list", Panel).show_empty(fault or ("" if views else _EMPTY))
+        if self._next_key in self._views:
+            self.table.move_to(str(self._next_key))
+            self._next_key = None
+        self.refresh_bindings()
+        self.show_nothing(fault or ("" if views else _EMPTY))
         self._show_settings()
 
     @on(ListTable.Highlighted, "#tunings")
     def _show_settings(self) -> None:
-        view = self._views.get(self.table.key_under_cursor or "")
-        panel = self.query_one("#setting-list", Panel)
+        view, panel = self._view, self.query_one("#setting-list", Panel)
         panel.show_empty("" if view is not None and view.settings else "none yet")
         if view is None:
-            for name in ("importance", "best"):
-                self.query_one(f"#{name}", Panel).show_empty("none")
+            self.query_one("#importance", Panel).show_empty("none")
             return
-        self.query_one("#best", Panel).show_empty("")
         panel.set_title(f"{view.tuning.id} · {pluralize(len(view.settings), 'setting')}")
-        self._show_progress(view)
+        bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
+        self.query_one("#importance-text", Static).update(label_facts(bars))
+        self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
         columns = [
             Column("#", is_right=True),
             Column("recall", is_right=True),
             *(Column(name, min_width=6) for name in view.parameters),
             *(Column(fold, is_right=True) for fold in view.tuning.folds),
-            Column(""),
+            Column("", fills=True),
         ]
         rows = []
         for number, setting, pruned in view.settings:
@@ -187,28 +246,7 @@ class TuningPage(Page):
     @on(ListTable.Opened, "#settings")
     def _open(self, event: ListTable.Opened) -> None:
         """Open the first run of a setting."""
-        view = self._views.get(self.table.key_under_cursor or "")
+        view = self._view
         for number, setting, _ in () if view is None else view.settings:
             if str(number) == event.key:
                 self.app.push_screen(screen_for(setting.runs[0].folder))
-
-    def _show_progress(self, view: TuningView) -> None:
-        """Show the importances, and the recall of each setting with the best so far."""
-        bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
-        self.query_one("#importance-text", Static).update(label_facts(bars))
-        self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
-        past = [setting for _, setting, _ in sorted(view.settings, key=lambda item: item[0])]
-        tried = [
-            (number, setting.recall, best.recall)
-            for number, setting in enumerate(past, 1)
-            if setting.recall is not None and (best := best_of(past[:number])) is not None
-        ]
-        plot = self.query_one("#best-plot", PlotView)
-        if not tried:
-            plot.show("No setting is complete yet.")
-            return
-        # As in the table, a setting with more folds is better than one with fewer, so that the best recall can fall.
-        numbers, recalls, bests = np.array(tried, np.float64).T
-        lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, bests, 0, "best so far")]
-        x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), min_step=1.0)
-        plot.show(Plot(x, axis_up_to("Recall", [recalls], min_high=0.05), lines))

@@ -1,9 +1,8 @@
-"""The screen of one audit: its answer, its figures as bars, a plot of one of them, passages and the progress."""
+"""The screen of one audit: its answer, its figures as bars, passages and the progress."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -11,60 +10,55 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from harness.core.text import pluralize, shorten_middle
+from harness.core.text import pluralize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
-from harness.tui.audit_page import bar_table, passages, verdict
+from harness.tui.audit_page import bar_table, passages, places, verdict
 from harness.tui.screens.watch import WatchScreen
-from harness.tui.series import Series
 from harness.tui.snapshot import AuditSnapshot
 from harness.tui.widgets.bars import KeyFooter
-from harness.tui.widgets.heat_map_view import HeatMapView
+from harness.tui.widgets.heat_map_view import HeatMapView, Place
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import figure_table, progress_lines
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot_view import PlotView, plot_over_time
 from harness.tui.widgets.run_figures import bars
-
-_MAX_TITLE = 40
 
 
 class AuditBody(PanelGroup):
-    """The bars and the plot of a figure above the passages and the progress."""
+    """The bars, or the figures before there are bars, above the passages and the progress."""
 
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             yield Panel(ListTable(id="bar-table"), id="bar-chart", label="Findings")
-            yield Panel(PlotView(id="figure-plot"), id="plot", label="Plot", title="Figure vs. time")
+            yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
         with Horizontal():
             texts = VerticalScroll(Static("", id="passages-text"), id="passages-scroll")
             yield Panel(texts, id="passages", label="Passages")
-            yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
             progress = VerticalScroll(Static("reading …", id="progress-text"), id="progress-scroll")
             yield Panel(progress, id="progress", label="Progress")
 
-    def show_map(self, chart: Mapping[str, Any]) -> None:
-        """Show a heat map in a panel of its own, which is the first one."""
+    def show_map(self, chart: Mapping[str, Any], places: Collection[Place]) -> None:
+        """Show a heat map in a panel of its own, which is the first one. places: those that have a passage."""
         if not self.query("#map"):
             panel = Panel(HeatMapView(id="heat-map"), id="map", label="Map")
             self.mount(panel, after=self.query_one(".tabs"))
-            self.call_after_refresh(self._show_in_map, chart)
+            self.call_after_refresh(self._show_in_map, chart, places)
         else:
-            self._show_in_map(chart)
+            self._show_in_map(chart, places)
 
-    def _show_in_map(self, chart: Mapping[str, Any]) -> None:
+    def _show_in_map(self, chart: Mapping[str, Any], places: Collection[Place]) -> None:
         self.query_one("#map", Panel).set_title(str(chart["title"]))
-        self.query_one("#heat-map", HeatMapView).show(chart)
+        self.query_one("#heat-map", HeatMapView).show(chart, places)
         self._arrange()
 
 
 class AuditScreen(WatchScreen[AuditSnapshot]):
-    """The figures, plot, progress, rows and log of an audit."""
+    """The figures, progress, rows and log of an audit."""
 
     CSS_PATH = ["watch.tcss", "audit.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
@@ -73,8 +67,9 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
-        self._histories: Mapping[str, Series] = {}
         self._findings: Mapping[str, Any] = {}
+        self._place: Place | None = None
+        """The place of the passage that is shown first."""
 
     def on_mount(self) -> None:
         for name in ("bar-chart", "passages"):
@@ -93,8 +88,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         return AuditFeed(self.folder)
 
     def show(self, snapshot: AuditSnapshot) -> None:
-        """Update figures, plot, progress and rows."""
-        self._histories = snapshot.histories
+        """Update figures, progress and rows."""
         self.query_one("#bars", Static).update(bars(snapshot))
         self.query_one("#figure-table", ListTable).show(*figure_table(snapshot.figures))
         self.query_one("#figures", Panel).show_empty(
@@ -106,7 +100,6 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         panel.set_title(f"Progress{warnings}")
         is_done = snapshot.summary.status is Status.FINISHED and not warnings
         panel.show_empty(f"{pluralize(snapshot.summary.guesses, 'row')} written" if is_done else "")
-        self.query_one("#figures").set_class(is_done, "-wide")
         self.query_one("#bars").display = not snapshot.summary.status.is_over
         if snapshot.findings and snapshot.findings is not self._findings:
             self._findings = snapshot.findings
@@ -114,7 +107,6 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         elif not snapshot.findings:
             for name in ("bar-chart", "passages"):
                 self.query_one(f"#{name}", Panel).show_empty("none" if snapshot.summary.status.is_over else "none yet")
-        self._draw()
 
     def _show_findings(self, snapshot: AuditSnapshot) -> None:
         findings, is_over = snapshot.findings, snapshot.summary.status is Status.FINISHED
@@ -125,28 +117,23 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if charts:
             panel.set_title(str(charts[0]["title"]))
             self.query_one("#bar-table", ListTable).show(*bar_table(charts[0]))
-        # Once the audit is over, nobody needs to see how a figure came about.
-        self.query_one(AuditBody).set_absent("plot", is_absent=is_over and bool(charts))
+        # The bars show the figures, with more of them.
+        self.query_one(AuditBody).set_absent("figures", is_absent=bool(charts))
         for chart in findings.get("heat_maps", ()):
-            self.query_one(AuditBody).show_map(chart)
-        text = passages(findings)
+            self.query_one(AuditBody).show_map(chart, places(findings))
+        text = passages(findings, self._place)
         self.query_one("#passages", Panel).show_empty("" if text.plain else "none")
         self.query_one("#passages-text", Static).update(text)
+
+    @on(HeatMapView.Chosen)
+    def _show_passage(self, event: HeatMapView.Chosen) -> None:
+        """Show the passage of a place of the map first."""
+        self._place = event.place
+        self.query_one("#passages-text", Static).update(passages(self._findings, event.place))
+        self.query_one("#passages-scroll").scroll_home(animate=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the actions that need a submission or an attack."""
         if action in ("package", "report", "duplicate", "compare", "new_run"):
             return False
         return super().check_action(action, parameters)
-
-    @on(ListTable.Highlighted, "#figure-table")
-    def _draw(self) -> None:
-        name = self.query_one("#figure-table", ListTable).key_under_cursor
-        history = None if name is None else self._histories.get(name)
-        panel, view = self.query_one("#plot", Panel), self.query_one("#figure-plot", PlotView)
-        if name is None or history is None:
-            view.show("No figure yet.")
-            return
-        panel.set_title(f"{shorten_middle(name, _MAX_TITLE)} vs. time")
-        has_number = bool(np.isfinite(history.value).any()) or history.low is not None
-        view.show(plot_over_time(history) if has_number else "No number yet.")

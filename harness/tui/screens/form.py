@@ -78,6 +78,8 @@ class FormScreen(Screen[str | None]):
     """True if letters and digits are values, and no keys of the application."""
     LABEL: ClassVar[str] = "Start"
     PROGRESS: ClassVar[str] = "starting"
+    ANSWER_CODES: ClassVar[tuple[int, ...]] = (0,)
+    """The exit codes of the command with which it has an answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -283,7 +285,9 @@ class FormScreen(Screen[str | None]):
                 place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
                 on_progress = partial(self.call_later, self.show_progress, place)
                 on_progress("")
-                answer = run_command([*command, *options], on_progress=on_progress, cancelled=cancelled)
+                answer = run_command(
+                    [*command, *options], on_progress=on_progress, cancelled=cancelled, answer_codes=self.ANSWER_CODES
+                )
                 if answer is not None:
                     answers.append(answer)
                     save_values(form.name, changed_values(form.fields, values))

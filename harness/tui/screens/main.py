@@ -95,14 +95,18 @@ class MainScreen(Screen[None]):
         self._page.choose()
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
-        self._open_form(event.attack, None if self._overview is None else self._overview.attacks_folder)
+        folder = None if self._overview is None else self._overview.attacks_folder
+        self._open_form(event.attack, folder, is_tuned=event.is_tuned)
 
-    def _open_form(self, attack: AttackFile, folder: Path | None, *, like: RunFolder | None = None) -> None:
-        from harness.tui.screens.new_run import NewRunScreen
+    def _open_form(
+        self, attack: AttackFile, folder: Path | None, *, like: RunFolder | None = None, is_tuned: bool = False
+    ) -> None:
+        from harness.tui.screens.new_run import NewRunScreen, NewTuningScreen
 
         choice = None if self._overview is None else self._overview.round_choice
-        screen = NewRunScreen(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
-        self.app.push_screen(screen, if_answered(self._open_run))
+        asks = NewTuningScreen if is_tuned else NewRunScreen
+        screen = asks(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
+        self.app.push_screen(screen, if_answered(self._open_tuning if is_tuned else self._open_run))
 
     def compare(self, folder: RunFolder) -> None:
         """Compare a run with the best other one."""
@@ -124,6 +128,15 @@ class MainScreen(Screen[None]):
         if sentence:
             self.notify(sentence, severity="warning")
         self._open_form(attack, attacks_folder, like=folder)
+
+    def _open_tuning(self, id_: str) -> None:
+        self.run_worker(self._show_tuning(id_))
+
+    async def _show_tuning(self, id_: str) -> None:
+        from harness.tui.pages.tuning import TuningPage
+
+        await self.go_to_page("Tuning")
+        self.query_one(TuningPage).select(id_)
 
     def _open_run(self, id_: str) -> None:
         self.query_one(RunsPage).select(id_)

@@ -19,6 +19,7 @@ from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
+from harness.sweeps.tuning import TUNINGS, TuneOptions
 from harness.tui.form import Field, FieldKind, Form, option_fields, parameter_fields
 from harness.tui.saved_state import load_values
 from harness.tui.screens.form import FormScreen, Source
@@ -26,17 +27,28 @@ from harness.tui.screens.form import FormScreen, Source
 MAX_PARAMETERS = 100
 
 
+_ROUND = Field("round", "name or TOML file", kind=FieldKind.ROUND, description="Round to attack.", is_option=True)
+_NOT_TUNED = ("group", "shards", "ray")
+"""The options of a run that `harness tune` does not have."""
+
+
 def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
     """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
     parameters = tuple(parameter_fields(schema))
     visible_parameters = parameters[:MAX_PARAMETERS]
     options = option_fields(RunRequest, uses_target=attack.uses_target)
-    round_ = Field("round", "name or TOML file", kind=FieldKind.ROUND, description="Round to attack.", is_option=True)
     # What the attack declares is known here.
     declared = {"reference": attack.reference_model or "none", "guesses-per-example": str(attack.guesses_per_example)}
     options = (replace(field, empty_means=declared.get(field.name, field.empty_means)) for field in options)
-    fields = (round_, *visible_parameters, *options)
+    fields = (_ROUND, *visible_parameters, *options)
     return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(visible_parameters))
+
+
+def tuning_form(attack: AttackFile, *, attacks_folder: Path | None) -> Form:
+    """Return the form of a tuning of `attack`: the round, what is searched, then the options of each run."""
+    options = option_fields(RunRequest, uses_target=attack.uses_target)
+    fields = (_ROUND, *option_fields(TuneOptions), *(field for field in options if field.name not in _NOT_TUNED))
+    return Form(("tune", attack.name), f"tune {attack.name}", fields, attacks_folder)
 
 
 def audit_form(audit: str) -> Form:
@@ -55,7 +67,10 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
     defaults, kind = form.defaults, form.command[0]
     on_round = {"--round": round_name} if "--round" in defaults else {}
     if like is not None:
-        values = recorded_values(like.attack_spec(), form)
+        spec = like.attack_spec()
+        values = recorded_values(spec, form)
+        if spec.parent in TUNINGS.ids():
+            values["--round"] = values["--round"].rpartition(":fold")[0]
         yield f"of run {like.id}", defaults | values
     if last := load_values(form.name, form.fields):
         yield f"of the last {kind}", defaults | last | on_round
@@ -63,7 +78,7 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
         if preset := load_round(round_name).presets.get(form.name):
             texts = {name: setting_text(value) for name, value in preset.items() if name in defaults}
             yield f"preset of {round_name}", defaults | texts | on_round
-    yield f"the {'attack' if kind == 'run' else kind}'s defaults", defaults | on_round
+    yield "the attack's defaults" if kind == "run" else "the defaults", defaults | on_round
 
 
 def recorded_values(spec: AttackSpec, form: Form) -> dict[str, str]:
@@ -111,6 +126,18 @@ class NewRunScreen(CommandScreen):
             raise HarnessError(attack.error)
         schema = fetch_schema(attack.path, digest=attack.sha256)
         return form_for(attack, schema, attacks_folder=self._attacks_folder)
+
+
+class NewTuningScreen(NewRunScreen):
+    """Asks for what a tuning of an attack searches."""
+
+    def heading(self) -> Content:
+        """Return the name of the attack."""
+        return Content.assemble(("New tuning · ", "bold"), (sanitize(self._attack.shown_name), "bold"))
+
+    def load(self) -> Form:
+        """Return the form of the tuning."""
+        return tuning_form(self._attack, attacks_folder=self._attacks_folder)
 
 
 class NewAuditScreen(CommandScreen):

@@ -15,7 +15,7 @@ from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.columns import GLYPHS, spark
+from harness.tui.columns import GLYPHS
 from harness.tui.overview import Overview
 
 TABS = {
@@ -91,7 +91,7 @@ class KeyFooter(Widget):
 
 
 class TopBar(Static):
-    """`harness`, the chosen round, each device with its recent load, and the run at work; below, the tabs of the pages.
+    """`harness`, the chosen round and the run at work; below, the tabs of the pages.
 
     The main screen always shows the tabs, other screens in a high terminal.
     """
@@ -150,11 +150,8 @@ class TopBar(Static):
         name = overview.round_name
         label = "all rounds" if name is None else f"round {shorten(sanitize(name), _MAX_ROUND)}"
         parts = [title, Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=label)]
-        loads = [f"{device} {spark(load)} {load[-1]:3.0f} %" for device, load in overview.load.items() if load]
         room = self.app.size.width - 2 - sum(part.cell_length for part in parts)
-        right = "  ".join([*loads, work_in_words(overview)])
-        if room < len(right) + 2 and loads:
-            right = work_in_words(overview)
+        right = work_in_words(overview)
         return Content("").join([*parts, Content(right.rjust(max(len(right) + 2, room)))])
 
     def _tab_line(self) -> Content:

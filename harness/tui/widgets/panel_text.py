@@ -1,7 +1,6 @@
 """The text of the panels of a run and of an audit: pure functions of a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 
 from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten, shorten_middle
 from harness.runs.audit_reader import AuditFigure
@@ -57,21 +56,11 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
     return [*facts, *_machine_facts(snapshot.telemetry), *([("warning", sanitize(warning))] if warning else [])]
 
 
-def shared_beginning(names: Sequence[str]) -> str:
-    """Return the parts of a name with which all names begin, such as `passed, `; empty for a single name."""
-    if len(names) < 2:
-        return ""
-    parts = zip(*(name.split(", ")[:-1] for name in names), strict=False)
-    return "".join(f"{same[0]}, " for same in takewhile(lambda same: len(set(same)) == 1, parts))
-
-
 def figure_table(figures: Sequence[AuditFigure]) -> Table:
-    """Return the figures of an audit; the beginning that their names share is the title of the column of names."""
-    beginning = shared_beginning([figure.name for figure in figures])
-    title = sanitize(beginning.removesuffix(", ")) or "figure"
+    """Return the figures of an audit."""
     columns: CellsOf[AuditFigure] = {
-        Column(title, min_width=8, fills=True, cuts_middle=True): lambda figure: shorten_middle(
-            figure.name.removeprefix(beginning), _MAX_NAME
+        Column("figure", min_width=8, fills=True, cuts_middle=True): lambda figure: shorten_middle(
+            figure.name, _MAX_NAME
         ),
         Column("value", is_right=True): lambda figure: format_number(figure.value),
         Column("95 % interval"): _interval,

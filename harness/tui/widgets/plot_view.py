@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from itertools import groupby
 
-import numpy as np
 from textual.color import Color
 from textual.content import Content
 from textual.style import Style
@@ -14,7 +13,7 @@ from textual.widget import Widget
 from harness.analysis.replay import Moments, ReferenceCurve
 from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import format_score, sanitize
-from harness.tui.axes import ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
+from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
 from harness.tui.braille import BACKGROUND, TINT
 from harness.tui.plot import DIM, Line, Plot, curve_colour, draw_plot
 from harness.tui.series import Series
@@ -74,7 +73,6 @@ class RunPlot(StrEnum):
 
     ERRORS = "Recall vs. errors"
     TIME = "Recall vs. time"
-    SCORES = "Best score of each example"
 
 
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
@@ -88,7 +86,7 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
         return "No guesses." if summary.status.is_over else f"No guesses yet. {sanitize(summary.step)}".rstrip()
     if kind is RunPlot.TIME:
         return plot_over_time(snapshot.recall) if len(snapshot.recall.at) > 1 else "Not measured yet."
-    return _errors_plot(snapshot, reference) if kind is RunPlot.ERRORS else _score_plot(snapshot)
+    return _errors_plot(snapshot, reference)
 
 
 def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot:
@@ -106,12 +104,6 @@ def above_reference(curve: Line, reference: ReferenceCurve | None, cap: int, at_
         label = f"best baseline {reference.id.partition('-')[0]}"
         lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
     return plot_over_errors(lines, cap, at_cap=at_cap)
-
-
-def _score_plot(snapshot: RunSnapshot) -> Plot:
-    edges, counts = snapshot.figures.score_edges, snapshot.figures.score_counts.astype(float)
-    x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
-    return Plot(x, axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
 
 
 def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall", at_cap: float | None = None) -> Plot:
@@ -140,8 +132,5 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
 
 def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:
     """Return the plot of a number over time, until `end` or longer."""
-    heights = [heights for heights in (series.value, series.low, series.high) if heights is not None]
-    lowest = min(float(curve[np.isfinite(curve)].min(initial=0.0)) for curve in heights)
     x = ClockAxis("time", 0.0, max([1.0, end, *series.at[-1:].tolist()]))
-    y = axis_up_to(series.title, heights, min_high=series.min_high, low=lowest)
-    return Plot(x, y, [Line(series.at, series.value, low=series.low, high=series.high)])
+    return Plot(x, axis_up_to(series.title, [series.value], min_high=series.min_high), [Line(series.at, series.value)])

@@ -147,7 +147,6 @@ def test_guesses_after_a_final_order_do_not_change_the_score() -> None:
     live.set_final(Guesses(reordered.ids, reordered.suffixes, np.zeros(len(reordered))))
     figures = live.figures()
     assert figures.recall_at_cap == 0.0 and figures.rows == 4
-    assert (figures.score_edges[0], figures.score_edges[-1]) == (3.0, 9.0)
     live.add(guesses_of([Row(4, (1, 0), 8.0)]))
     assert live.figures().recall_at_cap == 0.0
     assert live.point() == (4, 0, 3, 0.0)
@@ -164,24 +163,6 @@ def test_a_blind_round_has_only_counts(chunks: list[list[Row]], limits: tuple[in
         None,
     ) * 5
     assert figures.rows == len(submitted(everything, *limits))
-
-
-@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=EXAMPLES))
-def test_the_histogram_counts_every_finite_score(scores: list[float]) -> None:
-    live = live_score(1, 1000)
-    live.add(guesses_of([Row(example, (0, 0), score) for example, score in enumerate(scores)]))
-    figures = live.figures()
-    finite = [score for score in scores if np.isfinite(score)]
-    assert figures.score_counts.sum() == len(finite)
-    assert len(figures.score_edges) == len(figures.score_counts) + 1
-    if finite:
-        assert (figures.score_edges[0], figures.score_edges[-1]) == (min(finite), max(finite))
-
-
-def test_scores_that_are_almost_equal_have_a_histogram() -> None:
-    live = live_score(1, 10)
-    live.add(guesses_of([Row(0, (0, 0), 1.0), Row(1, (0, 0), float(np.nextafter(1.0, 2.0)))]))
-    assert live.figures().score_counts.sum() == 2
 
 
 def test_a_thinned_curve_keeps_both_ends() -> None:

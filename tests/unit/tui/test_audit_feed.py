@@ -19,7 +19,7 @@ def audit() -> RecordedAudit:
     return recorded_audit(pid=os.getpid())
 
 
-def test_figures_have_their_newest_value_and_a_history(audit: RecordedAudit) -> None:
+def test_figures_have_their_newest_value(audit: RecordedAudit) -> None:
     batch = audit.batch("complete/0/0")
     feed = AuditFeed(audit.folder)
     for second, value in enumerate((0.5, 0.25), 1):
@@ -31,12 +31,6 @@ def test_figures_have_their_newest_value_and_a_history(audit: RecordedAudit) -> 
     (first, second) = seen.figures
     assert (first.name, first.value, first.of) == ("trigram", 0.25, 16)
     assert second.name == "odd" and second.value is None
-    history = seen.histories["trigram"]
-    assert history.value.tolist() == [0.5, 0.25]
-    assert history.at.tolist() == [10.0, 20.0]
-    assert history.low is not None and history.high is not None
-    assert history.low.tolist() == pytest.approx([0.4, 0.15]) and history.high.tolist() == pytest.approx([0.6, 0.35])
-    assert np.isnan(seen.histories["odd"].value).all()
 
 
 def test_a_repeated_batch_voids_its_earlier_figures(audit: RecordedAudit) -> None:
@@ -45,20 +39,9 @@ def test_a_repeated_batch_voids_its_earlier_figures(audit: RecordedAudit) -> Non
     audit.figure(batch, "trigram", 1.0)
     assert [figure.value for figure in feed.poll().figures] == [1.0]
     again = audit.batch("complete/0/0")
-    assert feed.poll().histories == {} and feed.poll().figures == ()
+    assert feed.poll().figures == ()
     audit.figure(again, "trigram", 0.5)
-    seen = feed.poll()
-    assert seen.histories["trigram"].value.tolist() == [0.5]
-
-
-def test_a_long_history_is_thinned_and_keeps_its_newest_point(audit: RecordedAudit) -> None:
-    batch = audit.batch("complete/0/0")
-    columns = {"name": ["f"] * 2500, "of": np.zeros(2500, np.int64)}
-    columns |= {name: np.arange(2500.0) for name in ("value", "low", "high")}
-    with audit.store.transaction():
-        audit.store.add_rows(*batch, "audit_figure", columns)
-    values = AuditFeed(audit.folder).poll().histories["f"].value
-    assert 500 <= len(values) <= 1000 and values[-1] == 2499.0 and (np.diff(values) > 0).all()
+    assert [figure.value for figure in feed.poll().figures] == [0.5]
 
 
 def test_thousands_of_batches_are_read_in_one_poll(audit: RecordedAudit) -> None:

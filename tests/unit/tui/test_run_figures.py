@@ -53,7 +53,7 @@ def test_work_that_is_not_announced_has_no_bar() -> None:
 def difference(
     recall: float | None, baseline: float | None, *, guessed: int = 16, **fields: object
 ) -> tuple[str, str, str]:
-    figures = Figures(None, None, recall, None, None, guessed, guessed, np.zeros(2), np.zeros(1, np.int64))
+    figures = Figures(None, None, recall, None, None, guessed, guessed)
     none = Series("", np.zeros(0), np.zeros(0))
     summary = replace(RUNNING.summary, **{"attack": "greedy", "status": Status.FINISHED, **fields})
     snapshot = RunSnapshot(

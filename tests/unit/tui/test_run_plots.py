@@ -65,11 +65,6 @@ def test_a_blind_round_has_guesses_over_time_instead_of_recall(home: Path) -> No
     assert plot.y.title == "Guesses" and plot.lines[0].y.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_scores_are_counted_by_example(home: Path) -> None:
-    plot = shown(RunPlot.SCORES, snapshot_of(home))
-    assert plot.bars.sum() == EXAMPLES and not plot.lines
-
-
 @pytest.mark.parametrize("kind", RunPlot)
 def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: RunPlot) -> None:
     assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet.", "Not measured yet."}
