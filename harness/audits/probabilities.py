@@ -65,12 +65,12 @@ Their text names the first five. Typical-p is among those of Yu et al. (2023), w
 class SchemeParams(AuditParams):
     """The parameters of the schemes."""
 
-    temperature: float = Field(0.7, gt=0, le=10, description="Temperature of the `temperature` scheme.")
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
-    top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
-    typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
+    temperature: float = Field(0.7, gt=0, le=10, description="Sampling temperature.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k.")
+    top_p: float = Field(0.9, gt=0, lt=1, description="Probability kept by top-p.")
+    typical_p: float = Field(0.6, gt=0, lt=1, description="Probability kept by typical-p.")
     decaying_temperature: float = Field(
-        10, gt=0, le=100, description="First temperature of the `decaying_temperature` scheme, which ends at 1."
+        10, gt=0, le=100, description="First temperature of `decaying_temperature`, which ends at 1."
     )
     schemes: tuple[Scheme, ...] = option(
         DEFAULT_SCHEMES,

@@ -83,17 +83,19 @@ def load_answered_examples(round_: Round) -> tuple[Tokens, Tokens]:
 
 def field_option() -> Any:
     """Return the option `--field`."""
-    return option(None, description="Field or column with the text of a record.  [default: text]")
+    return option(None, unset="text", description="Field or column with the text.")
 
 
 def line_ends_option() -> Any:
     """Return the option `--keep-line-ends`."""
-    return option(False, description="Keep CR LF and CR, which otherwise become LF.")
+    return option(False, description="Do not turn CR LF and CR into LF.")
 
 
-def target_option(description: str = "Hub id, directory or GGUF file; repeatable.", default: Any = ()) -> Any:
+def target_option(
+    description: str = "Hub id, directory or GGUF file; repeatable.", default: Any = (), *, unset: str = ""
+) -> Any:
     """Return the option `--target`."""
-    return option(default, description=description)
+    return option(default, unset=unset, metavar="MODEL", description=description)
 
 
 def round_option(description: str = "Round whose answers are known.") -> Any:

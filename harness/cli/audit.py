@@ -33,8 +33,10 @@ class FindingsOptions(Options):
 
     heading: ClassVar[str] = "Options"
 
-    out: Path | None = option(None, short="-o", metavar="DIR", description="Directory for tables, figures and a page.")
-    redact: bool = option(False, description="Replace text with its length and hash. File names are not redacted.")
+    out: Path | None = option(
+        None, short="-o", metavar="DIR", unset="none", description="Directory for tables, plots and a page."
+    )
+    redact: bool = option(False, description="Replace text, not file names, with length and hash.")
     detach: bool = option(False, short="-d", description="Return as soon as the run can be watched.")
     as_json: bool = option(False, name="json", description="Print the result as JSON.")
 

@@ -38,7 +38,7 @@ Statuses = Annotated[
     list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those with this status; repeatable.")
 ]
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; repeatable.")]
-Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.")]
+Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.  [default: all]")]
 
 
 @app.command("runs")

@@ -20,7 +20,7 @@ from harness.sweeps.running import Executor, LocalExecutor
 
 _LOCAL, _NO_RAY = "local", "none"
 
-_HELP = "Ray cluster: HOST:PORT, `auto`, `local` for this machine, or `none` for one run after the other."
+_HELP = "Ray cluster: HOST:PORT, auto, local (this machine), or none (one run after the other)."
 RayAddress = Annotated[
     str | None, typer.Option("--ray", metavar="ADDRESS", help=f"{_HELP}  [default: local if Ray is installed]")
 ]

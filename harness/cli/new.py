@@ -42,8 +42,8 @@ class TextOptions(Options):
 
     heading: ClassVar[str] = "Corpus"
 
-    field: str | None = option(None, unset="text", description="Field or column with the text of a record.")
-    keep_line_ends: bool = option(False, description="Keep CR LF and CR, which otherwise become LF.")
+    field: str | None = option(None, unset="text", description="Field or column with the text.")
+    keep_line_ends: bool = option(False, description="Do not turn CR LF and CR into LF.")
 
 
 def make_round(
@@ -63,25 +63,25 @@ def make_round(
     end_of_text: str = Option(
         "<|endoftext|>", "--end-of-text", metavar="TOKEN", help="Token that ends a document.", rich_help_panel="Corpus"
     ),
-    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Examples"),
-    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Examples"),
-    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Examples"),
-    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Examples"),
-    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Examples"),
+    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Size and selection"),
+    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Size and selection"),
+    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Size and selection"),
+    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Size and selection"),
+    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Size and selection"),
     strata: str = Option(
-        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Examples"
+        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Size and selection"
     ),
     extractable: bool = Option(
         False,
         "--extractable",
         help="Only examples that the target completes from up to 450 tokens.",
-        rich_help_panel="Examples",
+        rich_help_panel="Size and selection",
     ),
     *,
     loading: Annotated[DeviceOptions, Without("dtype")],
     answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
-    budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
-    title: str | None = Option(None, help="Title of the contest, on one line."),
+    budget: str = Option("24h", metavar="DURATION", help="Wall-clock limit of a run, such as 24h or 90m."),
+    title: str | None = Option(None, help="Title of the contest, on one line.  [default: none]"),
     closes: str | None = Option(
         None, metavar="DATE", help="Deadline: 2026-12-20 (its end Anywhere on Earth), or 2026-12-20T18:00+01:00."
     ),

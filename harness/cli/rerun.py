@@ -49,7 +49,7 @@ def rerun(
         show_envvar=True,
     ),
     budget: str | None = Option(
-        None, metavar="DURATION", help="Budget in the bundle's unit, such as 24h.  [default: the bundle's]"
+        None, metavar="DURATION", help="Wall-clock limit, such as 24h.  [default: the bundle's]"
     ),
     json: Json = False,
 ) -> None:

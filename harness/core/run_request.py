@@ -48,10 +48,14 @@ class DeviceOptions(Options):
     device: str = option(
         "auto",
         needs_target=True,
-        description="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one.",
+        metavar="NAME",
+        description="cpu, cuda, cuda:N or auto (a GPU if any).",
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = option(
-        "auto", needs_target=True, description="Precision."
+        "auto",
+        needs_target=True,
+        metavar="TYPE",
+        description="Precision: float32, float16 or bfloat16.",
     )
     threads: int | None = option(
         None, ge=1, le=4096, needs_target=True, unset="all usable cores", description="CPU threads."
@@ -81,8 +85,8 @@ class AuditRequest(ModelOptions):
 
     heading: ClassVar[str] = "Options"
 
-    revision: str = option("main", description="Revision of hub models.")
-    budget: str = option("24h", metavar="DURATION", description="Wall-clock limit such as 24h or 90m.")
+    revision: str = option("main", panel="Model", description="Revision of hub models.")
+    budget: str = option("24h", metavar="DURATION", description="Wall-clock limit, such as 24h or 90m.")
     seed: int = seed_option()
     share_device: bool = share_device_option()
 
@@ -99,16 +103,16 @@ class RunRequest(ModelOptions):
         default_factory=default_round,
         short="-r",
         metavar="ROUND",
-        unset="`round` in config.toml, else demo",
+        unset="that of config.toml, else demo",
         is_in_form=False,
-        description="Name or TOML file of a round.",
+        description="Name or TOML file.",
     )
     target: str | None = option(
         None,
-        panel="Model",
         needs_target=True,
+        metavar="MODEL",
         unset="the round's",
-        description="Model to attack: hub id, directory or GGUF file.",
+        description="Hub id, directory or GGUF file.",
     )
     revision: str | None = option(
         None, panel="Model", needs_target=True, unset="the round's", description="Revision of a hub target."
@@ -125,7 +129,7 @@ class RunRequest(ModelOptions):
         None,
         metavar="DURATION",
         unset="the round's",
-        description="Budget in the round's unit, such as 24h.",
+        description="Wall-clock limit, such as 24h.",
     )
     seed: int = seed_option()
     settings: tuple[str, ...] = option(
@@ -136,37 +140,36 @@ class RunRequest(ModelOptions):
         is_in_form=False,
         description="Value of a parameter; repeatable.",
     )
-    preset: bool = option(
-        False, is_in_form=False, description="Use the round's preset for the attack; --set takes precedence."
-    )
+    preset: bool = option(False, is_in_form=False, description="Use the round's preset; --set overrides it.")
     attacks: Path | None = option(
         None, metavar="DIR", is_in_form=False, description="Directory of attacks, searched first."
     )
-    limit: int | None = option(None, ge=1, unset="all examples", description="Attack only the first N examples.")
+    limit: int | None = option(None, ge=1, unset="all", description="Attack only the first N examples.")
     guesses_per_example: int | None = option(
         None,
         ge=0,
         metavar="N",
         unset="the attack's",
-        description="Suffixes per example in the submission; 0 for any number.",
+        description="Suffixes per example; 0: any number.",
     )
     share_device: bool = share_device_option()
     devices: DeviceListOption | None = option(
         None,
         panel="Device",
         metavar="LIST",
-        description="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU.",
+        unset="none",
+        description="Devices that share the run: 0,1, all or cpu:N.",
     )
     shard_target: bool = option(
-        False, panel="Device", needs_target=True, description="Split the target over the devices of --devices."
+        False, panel="Device", needs_target=True, description="Split the target over --devices."
     )
     shards: int | None = option(
-        None, ge=1, le=1000, panel="Cluster", description="Number of workers on the Ray cluster of --ray."
+        None, ge=1, le=1000, panel="Cluster", unset="none", description="Workers on the cluster of --ray."
     )
     ray: str | None = option(
         None, metavar="ADDRESS", panel="Cluster", description="Ray cluster for --shards: HOST:PORT, or `auto`."
     )
-    group: str | None = option(None, metavar="NAME", description="Name of the group that the run belongs to.")
+    group: str | None = option(None, metavar="NAME", unset="none", description="Group that the run belongs to.")
 
     _check_budget = field_validator("budget", mode="before")(_duration)
 

@@ -12,7 +12,7 @@ class VerifyOptions(Options):
     heading: ClassVar[str] = "Options"
 
     target: str | None = option(
-        None, unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
+        None, metavar="MODEL", unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
     )
     reference: str | None = option(
         None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
@@ -23,8 +23,8 @@ class VerifyOptions(Options):
     budget: str | None = option(
         None,
         metavar="DURATION",
-        unset="the round's budget, else 24h",
-        description="Budget of the code, in the round's unit.",
+        unset="the round's, else 24h",
+        description="Wall-clock limit of the code.",
     )
     allow_network_install: bool = option(
         False, panel="Installation", is_in_form=False, description="Allow network access during installation only."

@@ -43,7 +43,7 @@ class TuneOptions(Options):
 
     heading: ClassVar[str] = "Search"
 
-    runs: int = option(20, ge=1, description="Number of runs in total; the first use the defaults.")
+    runs: int = option(20, ge=1, description="Total runs; the first use the defaults.")
     fold: tuple[str, ...] = option(
         (), unset="fold0of5 and fold1of5", description="Fold of the training examples; repeatable."
     )

@@ -57,13 +57,15 @@ class BookParams(NearParams, ScoringParams):
         40,
         ge=1,
         le=1024,
-        description="Tokens kept by top-k sampling; 40 as in the paper. vLLM returns 20 without --max-logprobs.",
+        description="Tokens kept by top-k. vLLM returns 20 without --max-logprobs.",
     )
-    near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0 for none.")
+    near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0: none.")
     prefix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window that the model is given.")
     suffix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window whose probability is computed.")
     stride: int = Field(10, ge=1, le=1_000_000, description="Distance between the starts of two windows.")
-    stride_unit: StrideUnit = Field(StrideUnit.CHARACTERS, description="Unit of the stride.")
+    stride_unit: StrideUnit = option(
+        StrideUnit.CHARACTERS, metavar="UNIT", description="Unit of the stride: characters or tokens."
+    )
 
     @field_validator("schemes")
     @classmethod
@@ -171,11 +173,11 @@ class BookSubject(Subject):
         description="Text files, EPUBs, directories of them, or .jsonl, .csv or .parquet files; .gz and .zst too.",
     )
     control: Path | None = option(
-        None, metavar="TEXT", description="Control text: of the same kind, unseen by all targets."
+        None, metavar="TEXT", unset="none", description="Control text of the same kind that no target has seen."
     )
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
-    split: str | None = option(None, description="Split of a data set that has several.")
+    split: str | None = option(None, unset="the only one", description="Split of a data set.")
     target: tuple[str, ...] = target_option()
 
     def read(self, params: BookParams, preparation: Preparation) -> Reading:

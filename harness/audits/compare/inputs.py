@@ -33,10 +33,8 @@ _UNKNOWN = -1
 class CompareParams(AuditParams):
     """The options of the audit."""
 
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
-    queries: int = Field(
-        1000, ge=1, le=1_000_000, description="Queries per sequence after which leaked sequences are counted."
-    )
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
+    queries: int = Field(1000, ge=1, le=1_000_000, description="Count the sequences that leak within N queries.")
 
     @property
     def policies(self) -> dict[Scheme, Policy]:
@@ -200,13 +198,11 @@ class CompareSubject(PairSubject):
     run: tuple[str, ...] = option(
         (),
         metavar="RUN",
-        description="Leakage audit whose probabilities are compared, the earlier one first; repeatable.",
+        description="Leakage audit to compare, the earlier one first; repeatable.",
     )
     control: Path | None = option(None, metavar="PAIRS", description="Pairs or texts that should not have changed.")
     control_round: str | None = round_option("Round whose examples should not have changed.")
-    copies: Path | None = option(
-        None, metavar="FILE", description="Copies of each pair or text in the training data, as .npy."
-    )
+    copies: Path | None = option(None, metavar="FILE", description="Copies of each pair in the training data, .npy.")
 
     def read(self, params: CompareParams, preparation: Preparation) -> Reading:
         """Read the sequences of stored audits, or pairs to measure. Raises HarnessError if that fails."""

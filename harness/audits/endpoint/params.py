@@ -130,17 +130,15 @@ class EndpointParams(AuditParams):
     endpoint: str | None = option(
         None,
         metavar="URL",
-        description=(
-            "Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY."
-        ),
+        description="Base URL of an OpenAI-compatible API. Its key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
     )
     endpoint_model: str | None = option(
         None, min_length=1, metavar="MODEL", description="Name of the model at the endpoint."
     )
-    requests_per_minute: float = Field(60.0, gt=0, le=60_000, description="Maximum requests per minute to an endpoint.")
-    concurrency: int = Field(1, ge=1, le=64, description="Maximum concurrent requests to an endpoint.")
-    timeout: float = option(60.0, gt=0, le=3600, metavar="SECONDS", description="Seconds until a request times out.")
-    retries: int = Field(6, ge=0, le=20, description="Maximum retries of a failed request.")
+    requests_per_minute: float = Field(60.0, gt=0, le=60_000, description="Requests per minute.")
+    concurrency: int = Field(1, ge=1, le=64, description="Maximum concurrent requests.")
+    timeout: float = option(60.0, gt=0, le=3600, metavar="SECONDS", description="Time limit of a request.")
+    retries: int = Field(6, ge=0, le=20, description="Retries of a failed request.")
 
     @field_validator("endpoint")
     @classmethod

@@ -117,7 +117,7 @@ class EntitiesParams(AuditParams):
 
     match: Match = Field(Match.OFFSETS, description="Tokens of a name: by its characters, or as in the source.")
     labels: tuple[str, ...] = option(
-        (), name="label", description="Label for a person, if not PER or PERSON; repeatable."
+        (), name="label", unset="PER or PERSON", description="Label for a person; repeatable."
     )
     attention_prompts: int = Field(3, ge=1, le=200, description="Best and worst prompts to measure attention in.")
 

@@ -122,7 +122,7 @@ class EntitiesSubject(Subject):
     )
     wikidata: Path | None = option(None, metavar="FILE", description="SPARQL result of names, used with --conll.")
     prompts: Path | None = option(
-        None, metavar="FILE", description="Sentences with one MASK; by default 400 built-in ones."
+        None, metavar="FILE", unset="400 built-in ones", description="Sentences with one MASK."
     )
 
     def read(self, params: AuditParams, preparation: Preparation) -> Reading:

@@ -244,17 +244,15 @@ class PairSubject(Subject):
         None,
         metavar="PAIRS",
         is_argument=True,
-        description="Pairs: .npz or .npy (tokens), .jsonl or .tsv (text); or texts to cut: a file or directory.",
+        description="Tokens (.npz, .npy), text pairs (.jsonl, .tsv), or other texts.",
     )
     round: str | None = round_option()
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     target: tuple[str, ...] = target_option()
-    prefix_tokens: int | None = option(
-        None, ge=1, description="Tokens of a whole prefix: the source's, or 50 for text."
-    )
-    suffix_tokens: int | None = option(None, ge=1, description="Tokens of a suffix: the source's, or 50 for text.")
-    limit: int = option(10_000, ge=1, description="Maximum sequences, sampled by seed.")
+    prefix_tokens: int | None = option(None, ge=1, unset="that of the file; 50 for text", description="Prefix length.")
+    suffix_tokens: int | None = option(None, ge=1, unset="that of the file; 50 for text", description="Suffix length.")
+    limit: int = option(10_000, ge=1, description="Maximum sequences, drawn by seed.")
 
     @property
     def size(self) -> PairSize:
@@ -312,18 +310,14 @@ def stored_data_set(audit: StoredAudit) -> DataSet:
 class LeakageSubject(PairSubject):
     """Compute how likely each sequence is to leak.
 
-    Computes exact and inexact probabilities under six decoding schemes; with an endpoint, exact ones under three.
-
-    Several --target of one tokenizer and several --shorter-prefixes are measured.
+    Measures six decoding schemes, or three with an endpoint. Several --target must share a tokenizer.
     """
 
     corpus: Path | None = option(
-        None, metavar="FILE", description="Corpus to cut at entities of --suffix-tokens, or 4, that --tagger marks."
+        None, metavar="FILE", description="Cut this corpus at entities (4 tokens) of --tagger."
     )
-    tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
-    run: tuple[str, ...] = option(
-        (), metavar="RUN", description="Leakage audit of another data set to draw on the same page; repeatable."
-    )
+    tagger: str | None = option(None, metavar="MODEL", description="Token classification model for --corpus.")
+    run: tuple[str, ...] = option((), metavar="RUN", description="Leakage audit to draw on the same page; repeatable.")
 
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
         """Read the pairs or the corpus. Raises HarnessError if that fails, or if no prefix has a prefix length."""

@@ -41,39 +41,37 @@ class LeakageParams(NearParams, ScoringParams):
     the inexact matches of all sequences.
     """
 
-    temperature: float = Field(
-        0.1, gt=0, le=10, description="Temperature of the `temperature` scheme; as in the source."
-    )
-    top_k: int = Field(
-        10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the source's Table 1, its text has 5."
-    )
-    top_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme; as in the source.")
+    temperature: float = Field(0.1, gt=0, le=10, description="Sampling temperature.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k.")
+    top_p: float = Field(0.6, gt=0, lt=1, description="Probability kept by top-p.")
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = option(
         (),
         name="shorter-prefixes",
         metavar="N,N,…",
         separator=",",
-        description="Also measure with shorter prefixes of these numbers of tokens.",
+        unset="none",
+        description="Shorter prefixes to measure too.",
     )
     schemes: tuple[Scheme, ...] = option(
         default_factory=lambda values: DEFAULT_SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES,
         metavar="SCHEME,…",
         separator=",",
-        description="Decoding schemes in addition to greedy, plain and top_k; all but decaying_temperature by default.",
+        unset="all but decaying_temperature",
+        description="Schemes next to greedy, plain and top_k.",
     )
     queries: int = Field(
         30,
         ge=1,
         le=MAX_QUERIES,
-        description="Queries per sequence after which leaked sequences are counted; 30 as in the source.",
+        description="Count the sequences that leak within N queries.",
     )
     inexact: int = Field(
-        200, ge=0, description="Sequences whose inexact matches are measured, of at most 8 tokens; 0 for none."
+        200, ge=0, description="Sequences whose inexact matches (up to 8 tokens) are measured; 0: none."
     )
-    branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
-    least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a partial suffix that is kept.")
+    branches: int = Field(256, ge=1, le=65_536, description="Inexact beam width.")
+    least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a beam.")
     entity_kinds: tuple[str, ...] = option(
-        (), metavar="KIND,…", separator=",", description="Kinds of entities to use, such as PER; all by default."
+        (), metavar="KIND,…", separator=",", unset="all", description="Entities to use, such as PER."
     )
 
     @field_validator("schemes")

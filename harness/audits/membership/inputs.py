@@ -51,8 +51,8 @@ NEAR_COPY_WINDOW = 16
 class MembershipParams(ScoringParams):
     """The options of the audit. Defaults follow the sources of the scores."""
 
-    tokens: int = Field(128, ge=2, le=4096, description="Tokens at the beginning of a document that are scored.")
-    least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document that is scored.")
+    tokens: int = Field(128, ge=2, le=4096, description="Tokens of a document to score.")
+    least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document.")
     k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
     shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0 leaves it out.")
     reference: bool = option(False, is_hidden=True, description="The last model is the reference model.")
@@ -185,16 +185,19 @@ class MembershipSubject(Subject):
     )
     round: str | None = round_option()
     non_members: Path | None = option(
-        None, metavar="CORPUS", description="Documents of the same kind that the target never saw."
+        None, metavar="CORPUS", description="Documents of the same kind that the target has not seen."
     )
     non_members_round: str | None = round_option("Round whose examples the target never saw.")
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     target: str | None = target_option("Hub id, directory or GGUF file.", None)
     reference: str | None = option(
-        None, metavar="MODEL", description="Model of the same tokenizer that never saw the members."
+        None,
+        metavar="MODEL",
+        unset="none",
+        description="Model of the same tokenizer that has not seen the members.",
     )
-    limit: int = option(2_000, ge=1, description="Maximum documents per side, sampled by seed.")
+    limit: int = option(2_000, ge=1, description="Documents per side, drawn by seed.")
 
     def read(self, params: MembershipParams, preparation: Preparation) -> Reading:
         """Read both sides. Raises HarnessError if a side or the target is not named, or a side cannot be read."""

@@ -34,20 +34,20 @@ class SequenceParams(EndpointParams):
         (),
         metavar="N,N,…",
         separator=",",
-        description="Words of a prompt: 35, or a round's own prefixes. Of several lengths, the answer is about the "
-        "longest.",
+        unset="35; for a round, its prefixes",
+        description="Words of a prompt. The answer is about the longest.",
     )
-    word_form: WordForm = Field(
+    word_form: WordForm = option(
         WordForm.STRIPPED,
-        description="Words that the thresholds compare: without punctuation as in the source, verbatim, or without "
-        "punctuation and case.",
+        metavar="FORM",
+        description="Words to compare: stripped (no punctuation), verbatim, or folded (no punctuation, no case).",
     )
-    longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix that are compared.")
-    limit: int = Field(10_000, ge=1, description="Maximum paragraphs per side, sampled by seed.")
-    temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 is greedy decoding.")
-    top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Probability mass kept by top-p sampling.")
-    chat: bool = Field(False, description="Use the endpoint's chat completions, with an instruction to continue.")
+    longest_suffix: int = Field(250, ge=1, le=10_000, description="Words of a suffix to compare.")
+    limit: int = Field(10_000, ge=1, description="Paragraphs per side, drawn by seed.")
+    temperature: float = Field(0.0, ge=0, le=10, description="Temperature; 0 is greedy.")
+    top_k: int | None = option(None, ge=1, unset="off", description="Tokens kept by top-k sampling.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Probability kept by top-p sampling.")
+    chat: bool = Field(False, description="Instruct a chat endpoint to continue the text.")
 
     @field_validator("prompt_length")
     @classmethod

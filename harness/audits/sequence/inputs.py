@@ -342,20 +342,20 @@ class SequenceSubject(Subject):
     round: str | None = round_option()
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
-    split: str | None = option(None, description="Split of a data set that has several.")
+    split: str | None = option(None, unset="the only one", description="Split of a data set.")
     completions: Path | None = option(
         None,
         metavar="FILE",
-        description="Judge the completions of a file, without a model: records with prefix and suffix, or text, with "
-        "completion, and with model if there are several.",
+        description="Judge existing completions, without a model: records with prefix, suffix and completion.",
     )
     control: Path | None = option(
         None,
         metavar="CORPUS",
-        description="Control text: of the same kind, and never seen by the targets; with --completions, such a file.",
+        unset='permuted suffixes; then the answer is never "Probably"',
+        description="Text of the same kind that no target has seen.",
     )
-    control_round: str | None = round_option("Round with control text that the targets never saw.")
-    target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable; a round's own by default.")
+    control_round: str | None = round_option("Round that no target has seen.")
+    target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable.", unset="the round's")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
         """Read the paragraphs of both sides. Raises HarnessError if no corpus or model is named, or a side cannot be
