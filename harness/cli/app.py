@@ -86,7 +86,7 @@ app = CommandLine(
     add_completion=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": sys.maxsize},
     epilog=EXIT_CODES,
 )
 
@@ -97,9 +97,9 @@ def open_tui(
     attacks: Attacks = None,
     version: bool = Option(False, "--version", help="Print the version and exit."),
 ) -> None:
-    """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
+    """Targeted training-data extraction from language models.
 
-    Without a command, in a terminal, the TUI opens.
+    Run attacks under a budget, score and compare them. Without a command, in a terminal, the TUI opens.
     """
     if version:
         print(__version__)

@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
@@ -27,9 +28,20 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 failed; 2 usage error; 3 ended incomplete or different (a run that ran out of time or was "
     "stopped, a verification that differs); 130 interrupted by Ctrl-C."
 )
+_COMMON = "Common options"
+_HELP = "Show the essential options (-h) or all of them (--help), and exit."
+DETAILS = frozenset({"Model", "Endpoint", "Measurement", "Corpus", "Installation", "Device", "Cluster", _COMMON})
+"""The panels of options that `-h` leaves out. An option in any other panel is essential.
+
+The panel is declared with the option: as `panel` of the field or `heading` of its class, or as `rich_help_panel`.
+The short help of a group lists only its commands.
+"""
+_NAME_WIDTH = 24
+"""Columns. The text of an option with a longer name begins on the next line."""
 _CONTEXT = "command_context"
-_METAVARS = {int: "N", float: "NUMBER"}
-_RANGE = re.compile(r"\bx>=(?P<minimum>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<maximum>[\d.]+)")
+_IS_SHORT = "harness.help_is_short"
+_METAVARS = {int: "N", float: "N"}
+_RANGE = re.compile(r"(?:; )?\b(?:x>=(?P<minimum>[\d.]+)|(?:(?P<low>[\d.]+)<=)?x<=(?P<maximum>[\d.]+))")
 
 
 def _set_home(home: Path | None) -> None:
@@ -85,6 +97,7 @@ class _WithCommonOptions:
         return [*self.params, *_COMMON_OPTIONS, *inherited[len(self.params) :]]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_IS_SHORT] = "-h" in args and "--help" not in args
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
         except typer.BadParameter as error:
@@ -106,42 +119,83 @@ class _WithCommonOptions:
         """Return the names and the help texts of arguments, of each group of options, and of common options."""
         options = (parameter for parameter in self.params if parameter.param_type_name != "argument")
         groups = dict.fromkeys(getattr(parameter, "rich_help_panel", None) or "Options" for parameter in options)
-        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *groups, "Common options")}
+        panels = ("Arguments", *sorted(groups, key=DETAILS.__contains__), _COMMON)
+        sections: dict[str, list[tuple[str, str]]] = {panel: [] for panel in panels}
         for parameter in self.get_params(ctx):
             type_ = parameter.type_descriptor
             if parameter.metavar is None and not type_.is_choice:
                 parameter.metavar = _METAVARS.get(type_.annotation, parameter.name.strip("_").upper())
             if (record := parameter.get_help_record(ctx)) is None:
                 continue
+            text = _HELP if parameter.name == "help" else _RANGE.sub(_range_in_words, record[1])
+            text = text.replace("[; ", "[").replace("  []", "").replace("]  [", "; ")
             if parameter.param_type_name == "argument":
-                # The type of an argument says nothing that its help does not say.
-                sections["Arguments"].append((parameter.metavar, record[1]))
+                # Its help says what the type of an argument is, and the usage line if it is required.
+                sections["Arguments"].append((parameter.metavar, text.removesuffix("  [required]")))
             else:
-                group = "Common options" if parameter.name in _COMMON_NAMES else parameter.rich_help_panel or "Options"
-                sections[group].append((record[0], _RANGE.sub(_range_in_words, record[1])))
+                group = _COMMON if parameter.name in _COMMON_NAMES else parameter.rich_help_panel or "Options"
+                sections[group].append((record[0], text))
         return sections
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        if not ctx.meta.get(_IS_SHORT):
+            super().format_help_text(ctx, formatter)  # type: ignore[misc]
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(summary_of(self))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_sections(formatter, self.help_sections(ctx))
+        sections = self.help_sections(ctx)
+        common = sections.pop(_COMMON)
+        if ctx.meta.get(_IS_SHORT):
+            sections = {} if hasattr(self, "commands") else sections
+            _write_sections(formatter, {title: rows for title, rows in sections.items() if title not in DETAILS})
+        elif " " not in ctx.command_path:
+            _write_sections(formatter, sections | {_COMMON: common})
+        else:
+            _write_sections(formatter, sections)
+            names = ", ".join(name for name, _ in common)
+            formatter.write(f"\n{_COMMON} (see harness --help): {names}\n")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples and where to read more, and what `-h` leaves out or the end of a complete help."""
+        examples, page = examples_of(ctx.command_path)
+        if examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in examples.splitlines()))
+        formatter.write(f"\nRead more: {page}\n" if page else "\n")
+        if ctx.meta.get(_IS_SHORT):
+            formatter.write(f"All options: {ctx.command_path} --help\n")
+        else:
+            super().format_epilog(ctx, formatter)  # type: ignore[misc]
+
+
+def examples_of(command_path: str) -> tuple[str, str]:
+    """Return the examples of a command such as `harness run`, one comment and one command each, and a page to read."""
+    texts = tomllib.loads(Path(__file__).with_name("examples.toml").read_text(encoding="utf-8"))
+    entry = texts.get(command_path, {})
+    return entry.get("examples", "").strip(), entry.get("page", "")
 
 
 def _range_in_words(match: re.Match[str]) -> str:
     """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
-    return in_words(match["minimum"] or match["low"], match["maximum"])
+    words = in_words(match["minimum"] or match["low"], match["maximum"])
+    return f"; {words}" if words else ""
 
 
 def in_words(minimum: str | None, maximum: str | None) -> str:
-    """Return the words for a range, of which one end may be open."""
-    if minimum is None:
-        return f"at most {maximum}"
-    return f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
+    """Return a range, of which one end may be open, in short. A minimum of 0 or 1 goes without saying."""
+    if minimum in (None, "0", "1"):
+        return "" if maximum is None else f"max {maximum}"
+    return f"min {minimum}" if maximum is None else f"{minimum} to {maximum}"
 
 
 def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
     for title, records in sections.items():
         if records:
             with formatter.section(title):
-                formatter.write_dl(records)
+                formatter.write_dl(records, col_max=_NAME_WIDTH)
 
 
 class HarnessCommand(_WithCommonOptions, TyperCommand):
@@ -154,7 +208,6 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
     panels: tuple[str, ...] = ("Commands",)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        super().format_options(ctx, formatter)
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in self.panels}
         width = max(len(name) for name, command in self.commands.items() if not command.hidden)
         for name, command in self.commands.items():
@@ -163,6 +216,7 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
             panel = getattr(command, "rich_help_panel", None) or "Commands"
             panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
+        super().format_options(ctx, formatter)
 
 
 def summary_of(command: Any) -> str:
@@ -273,7 +327,8 @@ def _parameter(option: "Parameter", heading: str) -> inspect.Parameter:
             f"--{(hints.get('name') or option.name).replace('_', '-')}",
             *filter(None, [hints.get("short") or ("-r" if option.name == "round" else "")]),
             metavar=metavar,
-            help=_help_of(option),
+            help=_help_of(option, default),
+            show_default=False,
             autocompletion=COMPLETIONS.get(option.name.rpartition("_")[2]),
             rich_help_panel=heading,
         )
@@ -285,19 +340,18 @@ def _parameter(option: "Parameter", heading: str) -> inspect.Parameter:
     )
 
 
-def _help_of(option: "Parameter") -> str:
-    """Return the help of an option: its description, what counts without a value, and its range.
+def _help_of(option: "Parameter", default: Any) -> str:
+    """Return the help of an option: its description, its default or what counts without a value, and its range.
 
     The class checks the range, not Typer, so that an error is one sentence.
     """
     ends = [option.rules.get(key) for key in ("minimum", "maximum")]
-    minimum, maximum = (None if end is None else f"{end:,}" for end in ends)
-    range_ = in_words(minimum, maximum) if minimum or maximum else ""
+    range_ = in_words(*(None if end is None else str(end) for end in ends))
     if option.rules.keys() & {"exclusiveMinimum", "exclusiveMaximum"}:
-        range_ = ", ".join(option.bounds)
-    parts = [
-        option.description,
-        f"[default: {unset}]" if (unset := option.hints.get("unset")) else "",
-        f"[{range_}]" if range_ else "",
-    ]
-    return "  ".join(filter(None, parts))
+        bounds = [bound.replace("at most", "max") for bound in option.bounds if not bound.endswith((" 0", " 1"))]
+        range_ = ", ".join(bounds)
+    if isinstance(default, float):
+        default = f"{default:.9f}".rstrip("0").rstrip(".")
+    unset = option.hints.get("unset") or ("" if default is None or option.value_type is bool else default)
+    notes = "; ".join(filter(None, [f"default: {unset}" if unset != "" else "", range_]))
+    return f"{option.description}  [{notes}]" if notes else str(option.description)

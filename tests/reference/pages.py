@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from harness.audits.registry import AUDITS, audit_named
 from harness.cli.app import PANELS, app, load_command
-from harness.cli.typer_classes import HarnessGroup, summary_of
+from harness.cli.typer_classes import HarnessGroup, examples_of, summary_of
 from harness.core.parameters import Parameter, parameters_in
 from harness.core.rounds import Round
 from harness.core.settings import Settings
@@ -64,6 +64,9 @@ def _command(path: str, command: Any) -> Iterator[str]:
     if isinstance(command, HarnessGroup):
         yield "Commands:"
         yield from _definitions([(f"{path} {one.name}", summary_of(one)) for one in command.commands.values()])
+    examples, page = examples_of(path)
+    yield f"Examples:\n\n```sh\n{examples}\n```"
+    yield f"Read more: [{page}](../{page.removeprefix('docs/')})"
 
 
 def _definitions(records: list[tuple[str, str]]) -> Iterator[str]:
