@@ -67,6 +67,7 @@ KNOWN: dict[str, dict[str, int]] = {
         "__init__.py": 1,
         "audits/sequence/inputs.py": 1,
         "cli/runs.py": 1,
+        "cli/typer_classes.py": 1,
         "cli/verify.py": 1,
         "cli/watching.py": 1,
         "cluster/executor.py": 2,
