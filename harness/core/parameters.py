@@ -188,7 +188,7 @@ def _words(member: Schema, definitions: Schema, depth: int) -> Iterator[str]:
     elif "const" in member:
         yield shorten(setting_text(member["const"]))
     elif type_ is list:
-        items = _as_mapping(member.get("items"))
+        items = _as_mapping(member.get("items", {"anyOf": member.get("prefixItems")}))
         inner = _type_in_words(_members(items, definitions), definitions, depth - 1) if items and depth else "values"
         yield f"list of {inner}"
     else:
@@ -196,6 +196,9 @@ def _words(member: Schema, definitions: Schema, depth: int) -> Iterator[str]:
 
 
 def _bounds(member: Schema) -> Iterator[str]:
+    if isinstance(length := member.get("minItems"), int) and length == member.get("maxItems"):
+        yield f"exactly {length} items"
+        return
     for keyword, (_, words) in _RULES.items():
         if keyword in member:
             bound = words.format(shorten(setting_text(member[keyword])))

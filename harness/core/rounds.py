@@ -121,7 +121,9 @@ class Round(BaseModel):
     error_cap: int = Field(100, ge=1, description="Wrong rows at which scoring stops.")
     row_cap: int = Field(100_000, ge=1, description="Rows that a submission may have.")
     budget: Seconds = Field(
-        86400.0, description="Wall clock that a run may take, such as `10m` or `24h`; a number is in seconds."
+        "24h",
+        validate_default=True,
+        description="Wall clock that a run may take, such as `10m` or `24h`; a number is in seconds.",
     )
     target: str = Field(description="Model under attack: hub id, directory, `demo` or one of its sizes.")
     revision: str = Field("main", description="Revision of a target on the hub.")

@@ -43,7 +43,7 @@ class SweepFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=_NAME, description="Part of the sweep's id. The default is the name of the file.")
+    name: str = Field("", pattern=_NAME, description="Part of the sweep's id. The default is the name of the file.")
     attacks: tuple[str, ...] = Field(min_length=1, description="Names of attacks.")
     rounds: tuple[str, ...] = Field(("demo",), min_length=1, description="Names of rounds, or their TOML files.")
     targets: tuple[str, ...] = Field(

@@ -1,20 +1,24 @@
 """The reference of the documentation is current, and has the keys, variables, files and public names of the code."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 import harness
 from harness.cli.app import PANELS
-from harness.core.rounds import Round
-from harness.core.settings import Settings
+from harness.core.errors import HarnessError
+from harness.core.rounds import Round, load_round
+from harness.core.settings import Settings, read_settings
 from harness.runs.folder import RunFolder
-from harness.sweeps.file import SWEEP_FILE
+from harness.sweeps.file import SWEEP_FILE, read_sweep_file
 from tests.functional.walkthrough import steps_in
 from tests.reference.pages import MARK, PAGES, TEXTS, filled
 from tests.unit.cli.test_app import DOCS, commands
@@ -70,6 +74,44 @@ def test_every_key_of_a_toml_file_is_explained(name: str, model: type[BaseModel]
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", part, re.MULTILINE))
     assert set(rows) == set(model.model_fields) - {"source"}
     assert all(rows.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "needed"),
+    [
+        ("configuration.md", lambda _: read_settings(), {}),
+        ("round-files.md", load_round, dict.fromkeys(("name", "title", "prefix_file", "target"), "demo")),
+        ("sweep-files.md", lambda path: read_sweep_file(Path(path)), {"attacks": ["greedy"]}),
+    ],
+    ids=["settings", "round", "sweep"],
+)
+def test_a_default_in_the_reference_is_what_the_loader_uses(
+    name: str, read: Callable[[str], BaseModel], needed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CONFIG", str(tmp_path))
+    file = tmp_path / "config.toml"
+
+    def read_with(values: dict[str, Any]) -> BaseModel:
+        file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+        return read(str(file))
+
+    (part,) = (mark[0] for mark in MARK.finditer(page(name)))
+    cells = dict(re.findall(r"^\| `(\w+)` \| .*? \| (required|`.*?`|) \|", part, re.MULTILINE))
+    assert {key for key, cell in cells.items() if cell == "required"} == set(needed)
+    for key, cell in cells.items():
+        if cell == "required":
+            with pytest.raises(HarnessError, match=f"{key}: is required"):
+                read_with({other: value for other, value in needed.items() if other != key})
+        elif cell:
+            assert read_with(needed | {key: _in_json(cell.strip("`"))}) == read_with(needed), key
+
+
+def _in_json(text: str) -> Any:
+    """Return a default of the reference as a value: JSON, or else text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def test_every_attack_is_listed_with_its_parameters() -> None:
