@@ -171,13 +171,16 @@ def _resolve_params(attack: AttackFile, round_: Round, request: RunRequest) -> V
 def require_device(compute: DeviceOptions) -> str:
     """Return the device that the options name. `auto` is the device of the settings, else a GPU if there is one.
 
-    Raises a usage error for an unknown or absent device.
+    Raises a usage error for an unknown device, and HarnessError for one that this machine does not have.
     """
     return usable_device(compute.device)
 
 
 def usable_device(device: str, *, option: str = "--device") -> str:
-    """Return the device that the option names. Raises a usage error for an unknown or absent one."""
+    """Return the device that the option names.
+
+    Raises a usage error for an unknown device, and HarnessError for one that this machine does not have.
+    """
     if _DEVICE.fullmatch(device) is None:
         raise typer.BadParameter(
             f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint=option
@@ -191,16 +194,15 @@ def usable_device(device: str, *, option: str = "--device") -> str:
     if is_unlisted or device in gpus or (gpus and device == "cuda"):
         return device
     local = ", ".join(gpus) or "no GPU"
-    raise typer.BadParameter(
-        f"{device} is not available: the NVIDIA driver shows {local}. Use another device, or cpu.",
-        param_hint=option,
+    raise HarnessError(
+        f"{option}: {device} is not available: the NVIDIA driver shows {local}. Use another device, or cpu."
     )
 
 
 def _workers(request: RunRequest) -> tuple[str, ...]:
     """Return the device of each worker of a run that has several; none for one worker.
 
-    Raises a usage error for a device that is absent, and HarnessError if no cluster answers.
+    Raises HarnessError if this machine does not have a device, or no cluster answers.
     """
     if request.ray is not None:
         check_cluster(request.ray)
@@ -208,18 +210,15 @@ def _workers(request: RunRequest) -> tuple[str, ...]:
     if (devices := request.devices) is None:
         return ()
     if (workers := devices.cpu_workers) is not None:
-        if not 1 <= workers <= usable_cores():
-            raise typer.BadParameter(
-                f"{devices}: this machine has {usable_cores()} usable cores, and each worker or piece needs one.",
-                param_hint="--devices",
+        if workers > (cores := usable_cores()):
+            raise HarnessError(
+                f"--devices: {devices}: this machine has {cores} usable cores, and each worker or piece needs one."
             )
         return ("cpu",) * workers
     if devices.gpus:
         return tuple(usable_device(f"cuda:{number}", option="--devices") for number in devices.gpus)
     if not (gpus := [gpu.name for gpu in visible_gpus()]):
-        raise typer.BadParameter(
-            "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.", param_hint="--devices"
-        )
+        raise HarnessError("--devices: the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.")
     return tuple(gpus)
 
 

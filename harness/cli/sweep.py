@@ -132,7 +132,8 @@ def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> Plan
         return resolve_run(request, parent=sweep.id, run_id=swept.run or None, on_cluster=on_cluster)
     except (HarnessError, typer.BadParameter) as error:
         reason = error.message if isinstance(error, typer.BadParameter) else str(error)
-        raise UsageError(f"{swept.setting} on {swept.round}, seed {swept.seed}: {reason}") from None
+        kind = HarnessError if type(error) is HarnessError else UsageError
+        raise kind(f"{swept.setting} on {swept.round}, seed {swept.seed}: {reason}") from None
 
 
 def _follow(sweep: Sweep, ray: str | None) -> SweepState:

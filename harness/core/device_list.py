@@ -27,7 +27,7 @@ class DeviceList:
         """Return the devices in `text`: `0,1`, `all` or `cpu:N`. Raises ValueError for any other text."""
         if text == _ALL:
             return cls()
-        if re.fullmatch(r"cpu:\d{1,3}", text):
+        if re.fullmatch(r"cpu:[1-9]\d{0,2}", text):
             return cls(cpu_workers=int(text.removeprefix(_CPU)))
         if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) is None:
             raise ValueError(f"unknown devices {shorten(text)!r}. Use GPUs such as 0,1, all, or cpu:N")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.core import files
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 from harness.core.scoring import Score, log_spaced
 from harness.core.text import format_interval, format_score
 from harness.figures.palette import COLOURS, REFERENCE, line_style
@@ -47,9 +47,9 @@ class PlottedRun(NamedTuple):
 
 
 def figure_format(path: Path) -> str:
-    """Return `svg` or `png`, by the suffix of `path`. Raises HarnessError for any other suffix."""
+    """Return `svg` or `png`, by the suffix of `path`. Raises UsageError for any other suffix."""
     if path.suffix.lower() not in FORMATS:
-        raise HarnessError(f"{path}: unknown figure format. Use {' or '.join(FORMATS)}.")
+        raise UsageError(f"{path}: unknown figure format. Use {' or '.join(FORMATS)}.")
     return path.suffix.lower().removeprefix(".")
 
 

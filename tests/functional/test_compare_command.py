@@ -179,7 +179,7 @@ def test_curves_are_written_to_a_file(runs: Runs) -> None:
     file = runs.machine.folder / "curves.svg"
     runs.machine.run("compare", *runs.named("better worse draws"), "--plot", str(file))
     assert "<svg" in file.read_text()
-    refused = runs.machine.run("compare", *runs.named("better worse"), "--plot", "curves.pdf", code=1)
+    refused = runs.machine.run("compare", *runs.named("better worse"), "--plot", "curves.pdf", code=2)
     assert "unknown figure format. Use .svg or .png" in refused.stderr
 
 

@@ -119,7 +119,7 @@ def test_the_curve_is_written_to_a_file(folder: Path):
 def test_invalid_inputs_are_refused(arguments, what, folder: Path):
     within = [str(folder / word) if "." in word else word for word in arguments]
     done = harness("score", folder / "guesses.csv", *within)
-    assert done.returncode == (2 if what.startswith("unknown ") else 1)
+    assert done.returncode == (2 if what.startswith(("unknown ", "Use ")) else 1)
     assert done.stdout == ""
     assert what in done.stderr
     assert len(done.stderr.splitlines()) == 1

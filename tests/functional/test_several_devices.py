@@ -196,23 +196,23 @@ def test_a_training_loop_is_run_in_order_by_one_worker(machine: Machine) -> None
 
 
 @pytest.mark.parametrize(
-    ("devices", "words"),
+    ("devices", "code", "words"),
     [
-        ("cpu", "unknown devices 'cpu'. Use GPUs such as 0,1, all, or cpu:N."),
-        ("0,,1", "unknown devices '0,,1'"),
-        ("0,0", "0,0 names a GPU twice."),
-        ("cpu:0", "cpu:0: this machine has"),
-        ("cpu:999", "cpu:999: this machine has"),
-        ("0,1", "cuda:0 is not available"),
-        ("all", "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU."),
+        ("cpu", 2, "unknown devices 'cpu'. Use GPUs such as 0,1, all, or cpu:N."),
+        ("0,,1", 2, "unknown devices '0,,1'"),
+        ("0,0", 2, "0,0 names a GPU twice."),
+        ("cpu:0", 2, "unknown devices 'cpu:0'"),
+        ("cpu:999", 1, "--devices: cpu:999: this machine has"),
+        ("0,1", 1, "--devices: cuda:0 is not available"),
+        ("all", 1, "--devices: the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU."),
     ],
 )
 def test_devices_that_are_not_there_are_refused(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, devices: str, words: str
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, devices: str, code: int, words: str
 ) -> None:
     monkeypatch.setattr("harness.cli.resolving.visible_gpus", list)
     monkeypatch.setattr("harness.cli.resolving.GPU_NODES", [])
-    message = machine.run("run", "draws", *machine.plugin(), "--devices", devices, code=2).stderr
+    message = machine.run("run", "draws", *machine.plugin(), "--devices", devices, code=code).stderr
     assert words in " ".join(message.replace("│", " ").split())
 
 

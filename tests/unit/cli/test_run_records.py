@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import typer
 
 from harness.core.errors import HarnessError
 from harness.core.files import try_lock
@@ -214,7 +213,7 @@ def test_a_gpu_that_is_absent_is_refused(
     if not is_absent:
         assert resolving.require_device(DeviceOptions(device=device)) == device
         return
-    with pytest.raises(typer.BadParameter, match="cuda:7 is not available: the NVIDIA driver shows cuda:0"):
+    with pytest.raises(HarnessError, match="--device: cuda:7 is not available: the NVIDIA driver shows cuda:0"):
         resolving.require_device(DeviceOptions(device=device))
 
 
@@ -224,7 +223,7 @@ def test_a_gpu_that_nvml_does_not_list_is_accepted(home: Path, monkeypatch: pyte
 
     monkeypatch.setattr(resolving, "visible_gpus", list)
     monkeypatch.setattr(resolving, "GPU_NODES", [(home, "kfd")])
-    with pytest.raises(typer.BadParameter, match="cuda is not available: the NVIDIA driver shows no GPU"):
+    with pytest.raises(HarnessError, match="--device: cuda is not available: the NVIDIA driver shows no GPU"):
         resolving.require_device(DeviceOptions(device="cuda"))
     (home / "kfd").touch()
     assert resolving.require_device(DeviceOptions(device="cuda")) == "cuda"
