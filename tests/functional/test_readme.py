@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from harness.cli.app import PANELS, load_command
 from harness.plugins.discovery import find_attacks
 from tests.functional.machine import ROOT, Machine, kill_processes_that_name
 from tests.functional.walkthrough import walk_through
+from tests.unit.cli.test_app import commands
 
 README = ROOT / "README.md"
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "submissions" / "README.md"]
@@ -160,6 +162,42 @@ def test_an_unknown_command_or_option_is_found() -> None:
         == fault_of("list runs --tag a")
         == ""
     )
+
+
+def unknown_options_in(text: str) -> list[str]:
+    """Return the options in lines of text that do not exist: `--option`, and those of a command."""
+    unknown = []
+    lines = re.sub(r"^( *)```.*?^\1```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for words in re.findall(r"(?<!`)`([^`]+)`(?!`)", lines):
+        command = " ".join(words.removeprefix("harness ").split())
+        is_command = command.split(" ")[0] in {name for names in PANELS.values() for name in names}
+        fault = fault_of(command) if is_command and " -" in command else ""
+        if words.startswith("--") or fault.startswith("unknown command"):  # such as `audit AUDIT --out`
+            unknown += sorted(set(re.findall(r"(?<!\S)--[a-z][\w-]*", words)) - all_options())
+        elif fault:
+            unknown.append(fault)
+    return unknown
+
+
+@cache
+def all_options() -> set[str]:
+    """Return the options of all commands, and those of the programs that measure or train."""
+    parameters = [parameter for _, command in commands() for parameter in command.get_params(click.Context(command))]
+    programs = [path for folder in ("bench", "demo_target") for path in (ROOT / "tests" / folder).rglob("*.py")]
+    measuring = {name for path in programs for name in re.findall(r"\"(--[\w-]+)\"", path.read_text(encoding="utf-8"))}
+    return measuring | {name for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_options_of_a_page_exist(page: Path) -> None:
+    assert unknown_options_in(page.read_text(encoding="utf-8")) == []
+
+
+def test_an_unknown_option_is_found() -> None:
+    text = "`--prefix` and `--prefix-tokens 5 --sufix`, `score --plots`, `harness run --sett`, `pip --x`\n"
+    unknown = ["--prefix", "--sufix", "unknown option: --plots", "unknown option: --sett"]
+    assert unknown_options_in(f"{text}```sh\n`--y`\n```\n") == unknown
+    assert "--json" in all_options() and "--home" in all_options()
 
 
 def test_every_page_is_checked_for_commands() -> None:
