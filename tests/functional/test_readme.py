@@ -88,7 +88,7 @@ def test_the_words_in_capitals_in_the_readme_are_explained() -> None:
     )
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     words = set(_PLACEHOLDER.findall(without_comments)) - {"ADDRESS"}
-    assert words == {"RUN", "TEXTS", "UNSEEN", "MODEL", "CORPUS", "TEAM"}
+    assert words == {"RUN", "TEXTS", "UNSEEN", "MODEL", "CORPUS"}
     assert {word for word in words if not re.search(rf"`{word}(\.zip)?`", prose)} == set()
     assert "ADDRESS extraction-harness     # the address you were given" in text
 
