@@ -106,6 +106,18 @@ def test_links_to_files_and_paths_exist(page: str) -> None:
     assert not missing
 
 
+def test_every_claim_of_the_security_policy_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    claims = re.findall(r"^- \*\*(.*?)\.\*\*", text, re.MULTILINE)
+    rows = dict(re.findall(r"^\| (?!claim|-)(.*?) \| (.*) \|$", text, re.MULTILINE))
+    assert len(claims) == 6 and [claim for claim in claims if not any(row.startswith(claim) for row in rows)] == []
+    for claim, cell in rows.items():
+        tests = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", cell)
+        assert tests, claim
+        for file, name in tests:
+            assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     def first_in(file: str, pattern: str) -> str:
         return re.findall(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[0]

@@ -1,5 +1,6 @@
 """The supervisor checks and scores the frames that an attack's worker sends."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,12 @@ from harness.core.guesses import Guesses
 from harness.core.requests import read_kept, write_state
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader
+from harness.runs.reserve import Reserve
 from harness.supervisor.attack_job import AttackJob
+from harness.supervisor.execution import Execution
 from harness.supervisor.intake import Intake, IntakeError
+from harness.supervisor.ledger import Budget
+from harness.supervisor.worker_process import WorkerSlot
 from harness.worker.attack_job import AttackContext
 from tests.records import Recorded, recorded_run
 
@@ -121,6 +126,26 @@ def test_the_recorded_score_follows_a_final_order(run: Recorded, job: AttackJob,
     resumed.intake(run.store)
     resumed.record_score(run.store, at=0.0, spent=3.0, is_last=True)
     assert submitted(run) == (2, [3, 4])
+
+
+def test_a_worker_is_told_the_same_after_a_right_and_after_a_wrong_guess(home: Path) -> None:
+    told, solved = [], []
+    for is_right in (True, False):
+        run = recorded_run(home, id_=f"{'right' if is_right else 'wrong'}-run")
+        job = AttackJob(run.folder, run.folder.attack_spec())
+        execution = Execution(job, run.store, Budget(60.0), Reserve(run.folder.reserve), [()])
+        frames_in, frames_out = os.pipe()
+        for sequence, frame in enumerate([begin("a"), guess(run, [(0, is_right, 1.0)])]):
+            os.write(frames_out, encode_frame(frame, sequence))
+        sent: list[tuple[Any, ...]] = []
+        process = SimpleNamespace(frames=frames_in, send=lambda *words, sent=sent: sent.append(words))
+        assert execution._take_frames(WorkerSlot(0, run.folder.scratch_of(0), (), cast(Any, process)))
+        os.close(frames_in)
+        os.close(frames_out)
+        job.record_score(run.store, at=0.0, spent=1.0)
+        told.append(sent)
+        solved.append(submitted(run)[0])
+    assert solved == [1, 0] and told == [[("ack", 1)], [("ack", 1)]]
 
 
 def test_a_score_is_recorded_only_when_it_is_due(run: Recorded, job: AttackJob, intake: Intake) -> None:
