@@ -20,6 +20,7 @@ from tests.tools.tiers import long_values
 pytestmark = pytest.mark.slow
 
 SECONDS = 240.0
+STORMS, STORM = 5, ((80, 24), (200, 55), (40, 12), (160, 50), (60, 15), (100, 30), (120, 35))
 
 
 class Terminal:
@@ -59,6 +60,14 @@ class Terminal:
                 return text
             time.sleep(pause)
         raise AssertionError(f"{wanted} did not appear:\n{self.text}")
+
+    def settled(self) -> str:
+        """Wait until the screen has not changed for a second, and return its text."""
+        before = ""
+        while (text := self.text) != before:
+            before = text
+            time.sleep(1.0)
+        return text
 
     def resize(self, columns: int, rows: int) -> None:
         """Resize the terminal."""
@@ -242,3 +251,18 @@ def test_the_screen_works_at_any_size(
     opened.until("finished  draws")
     opened.press("q", "q")
     assert (machine.folder / "state" / "screen.log").read_text().count("CRITICAL") == 0
+
+
+def test_a_storm_of_resizes_ends_in_the_cells_of_a_fresh_paint(
+    machine: Machine, terminal: Callable[..., Terminal]
+) -> None:
+    for name in ("first", "second"):
+        machine.replayed(name, range(16))
+    opened = terminal(size=(120, 35))
+    opened.until("any guess correct", "1 of 2")
+    painted = opened.settled()
+    for _ in range(STORMS):
+        for columns, rows in STORM:
+            opened.resize(columns, rows)
+            time.sleep(1 / len(STORM))
+    wait_until(lambda: opened.text == painted, seconds=SECONDS)
