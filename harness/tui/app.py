@@ -30,6 +30,8 @@ from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.sweeps.record import SWEEPS
+from harness.sweeps.tuning import TUNINGS
 from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
@@ -88,7 +90,6 @@ class HarnessApp(OrderedKeysApp):
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
         Binding("ctrl+p", "keys(True)", "Palette", show=False, tooltip="Search the actions of this screen"),
         Binding("b", "choose_round", "Round", show=False, tooltip="Choose the round of the lists and of new runs"),
-        Binding("ctrl+o", "open_ended", "Open ended run", show=False, tooltip="Open the run that ended last"),
         *(
             Binding(str(number), f"go_to_page({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")
             for number, name in enumerate(TABS, 1)
@@ -122,7 +123,6 @@ class HarnessApp(OrderedKeysApp):
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
-        self._ended: RunSummary | None = None
         self._notified: dict[str, str] = {}
         """The notifications by their number and time."""
         self._is_closed = Event()
@@ -258,7 +258,7 @@ class HarnessApp(OrderedKeysApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys of the application above a dialog, and those that are letters or digits above a form."""
-        if action in ("keys", "choose_round", "open_ended", "notifications", "go_to_page"):
+        if action in ("keys", "choose_round", "notifications", "go_to_page"):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
             return not (isinstance(self.screen, ModalScreen) or is_typed)
         return super().check_action(action, parameters)
@@ -318,16 +318,15 @@ class HarnessApp(OrderedKeysApp):
 
     def _announce_end(self, run: RunSummary) -> None:
         """Ring the bell, show the score, and start the user's command `on_finish`, without a shell."""
-        self._ended = run
-        self.bell()
-        recall = run.known_recall
-        score = "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
-        hint = "" if getattr(self.screen, "folder", None) == RunFolder.of(run.id) else "ctrl+o opens it."
-        self.notify(
-            f"{score}{hint}",
-            title=sanitize(f"{run.id} {run.status.words}"),
-            severity="information" if run.status in _GOOD_ENDINGS else "warning",
-        )
+        # A tuning and a sweep have hundreds of runs.
+        if run.parent not in (*TUNINGS.ids(), *SWEEPS.ids()):
+            self.bell()
+            recall = run.known_recall
+            self.notify(
+                "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}",
+                title=sanitize(f"{run.id} {run.status.words}"),
+                severity="information" if run.status in _GOOD_ENDINGS else "warning",
+            )
         if not self._settings.on_finish:
             return
         variables = {"HARNESS_RUN": run.id, "HARNESS_STATUS": str(run.status)}
@@ -364,9 +363,3 @@ class HarnessApp(OrderedKeysApp):
     async def _return_to_main(self) -> None:
         while self.screen is not self.main:
             await self.pop_screen()
-
-    def action_open_ended(self) -> None:
-        if self._ended is None:
-            self.notify("No run has ended since the application was opened.")
-        else:
-            self.push_screen(screen_for(RunFolder.of(self._ended.id)))

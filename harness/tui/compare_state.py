@@ -223,7 +223,9 @@ def _solved_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
 
     def draw(width: int) -> list[Span]:
         cells = [round(width * end / max(1, ends[-1])) for end in ends]
-        return [("█" * (stop - start), part[2]) for start, stop, part in zip(cells, cells[1:], parts, strict=False)]
+        # Different glyphs for a terminal without colours.
+        glyphs = ("█" * cells[1], "▓" * (cells[2] - cells[1]), "░" * (cells[3] - cells[2]))
+        return [(bar, meaning) for bar, (*_, meaning) in zip(glyphs, parts, strict=True)]
 
     counts = [(f"{label} {count:,}   ", meaning) for label, count, meaning in parts]
     return [Row("solved by", [[("solved by", "dim")], counts]), Row("bar", ["", draw])]

@@ -6,7 +6,7 @@ import os
 import pkgutil
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,62 @@ async def test_the_mouse_and_the_focus_harm_no_screen(
     started = commands.read_text().splitlines() if commands.exists() else []
     shown = {f"show {job.id}" for job in records}
     assert {" ".join(line.split()[:2]) for line in started} <= {*shown, "data status"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("commands")
+@pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
+async def test_each_key_of_the_footer_does_something(records: tuple[RunFolder, RunFolder, RunFolder]) -> None:
+    async with open_app(size=(160, 50), attacks_folder=PLUGINS) as pilot:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        shown = Shown(app, *records)
+        await until(pilot, lambda: app.main.query_one("#runs").display)
+        for number in range(1, len(TABS) + 1):
+
+            async def go(number: int = number) -> None:
+                await only(pilot, app.main)
+                # Digits are typed into a filter that has the focus.
+                await app.action_go_to_page(list(TABS)[number - 1])
+                await pilot.pause()
+
+            await go()
+            await press_all(pilot, app.main, go)
+        for make in SCREENS.values():
+            for number in range(len(make(shown))):
+
+                async def open_(make: Callable[[Shown], list[Screen[Any]]] = make, number: int = number) -> None:
+                    await only(pilot, app.main)
+                    screen = make(shown)[number]
+                    app.push_screen(screen)
+                    await until(pilot, lambda: app.screen is screen and screen.region.area)
+                    await until(pilot, lambda: "reading …" not in screen_text(app))
+
+                await open_()
+                await press_all(pilot, app.screen, open_)
+                await only(pilot, app.main)
+
+
+async def press_all(pilot: Pilot[None], screen: Screen[Any], again: Callable[[], Awaitable[object]]) -> None:
+    """Press each key that the footer shows, and assert that something is seen to happen. again: opens what it is of."""
+    shown = [active.binding for active in screen.active_bindings.values() if active.binding.show and active.enabled]
+    for binding in {binding.action: binding for binding in shown}.values():
+        if binding.action in ("app.quit", "quit"):
+            continue
+        await again()
+        # The focus may be elsewhere now, and with it the keys.
+        if binding.action not in {active.binding.action for active in pilot.app.screen.active_bindings.values()}:
+            continue
+        before = what_is_seen(pilot)
+        await pilot.press(binding.key)
+        await until(pilot, lambda before=before: what_is_seen(pilot) != before)
+
+
+def what_is_seen(pilot: Pilot[None]) -> tuple[object, ...]:
+    """Return the text on the screen, the screens, the focus, the notifications and the clipboard."""
+    app = pilot.app
+    notified = len(app._notified) if isinstance(app, HarnessApp) else 0
+    return screen_text(app), tuple(app.screen_stack), app.focused, notified, app.clipboard
 
 
 async def handle(pilot: Pilot[None]) -> None:

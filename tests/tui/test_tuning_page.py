@@ -121,7 +121,7 @@ async def test_a_tuning_starts_from_an_attack_and_is_stopped_and_continued_here(
             return rows_of(tunings)[id_][4]
 
         await until(pilot, lambda: state() == "running")
-        assert not page.check_action("change", ("resume",))
+        assert not page.check_action("change", ("resume", "--detach"))
         await press(pilot, "s", then=lambda: state() == "not running")
         await press(pilot, "r", then=lambda: state() == "finished" and rows_of(tunings)[id_][3] == "3/3")
         # The best setting runs on the whole round.

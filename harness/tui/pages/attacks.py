@@ -67,10 +67,9 @@ class AttacksPage(Page):
     HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
-        Binding("t", "tune", "Tune", tooltip="Search the parameters of this attack on training examples"),
+        Binding("t", "new_run(True)", "Tune", tooltip="Search the parameters of this attack on training examples"),
         Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),
         Binding("a", "new_attack", "New attack", tooltip="Create a new attack and open it in the editor"),
-        Binding("y", "copy_name", "Copy name", show=False, tooltip="Copy the name of the attack"),
     ]
 
     @dataclass
@@ -167,14 +166,11 @@ class AttacksPage(Page):
         attacks = () if self._overview is None else self._overview.attacks
         return next((attack for attack in attacks if str(attack.path) == key), None)
 
-    def action_tune(self) -> None:
-        self.action_new_run(is_tuned=True)
-
     @on(ListTable.Opened, "#attacks")
     def _open(self) -> None:
         self.action_new_run()
 
-    def action_new_run(self, *, is_tuned: bool = False) -> None:
+    def action_new_run(self, is_tuned: bool = False) -> None:
         attack = self._attack()
         if attack is None:
             return
@@ -183,11 +179,6 @@ class AttacksPage(Page):
             return
         self._is_choosing = False
         self.post_message(self.NewRun(attack, is_tuned))
-
-    def action_copy_name(self) -> None:
-        if (attack := self._attack()) is not None:
-            self.app.copy_to_clipboard(attack.name)
-            self.notify(f"Copied {attack.name}.")
 
     def action_new_attack(self) -> None:
         folder = self._own_folder

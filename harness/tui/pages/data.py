@@ -61,6 +61,7 @@ class DataPage(Page):
         self.action_check()
 
     def action_check(self) -> None:
+        self._show_progress("checking …")
         self._check(recent_rounds())
 
     @work(thread=True, exclusive=True, group="check")
@@ -75,6 +76,7 @@ class DataPage(Page):
             except HarnessError as error:
                 states[label] = {"error": str(error)}
             self.call_later(self._show_rounds, dict(states))
+        self.call_later(self._show_progress, "checked")
 
     def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:
         self._states = states
@@ -103,15 +105,11 @@ class DataPage(Page):
             self.call_later(self._show_progress, f"fetching, Escape cancels · {line}")
 
         on_progress(_DATA_SET)
-        text = "cancelled"
         try:
-            if run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled) is not None:
-                text = "fetched"
+            answer = run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled)
+            self.notify("Not fetched: cancelled." if answer is None else "The files were fetched.")
         except HarnessError as error:
-            if not cancelled.is_set():
-                text = "not fetched"
-                self.notify(str(error), severity="error")
-        self.call_later(self._show_progress, text)
+            self.notify(f"Not fetched. {error}", severity="error")
         self.call_later(self.action_check)
 
     def _show_progress(self, text: str) -> None:

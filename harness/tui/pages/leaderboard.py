@@ -133,6 +133,10 @@ class LeaderboardPage(Page):
             panel.set_title(entry["bundle"])
             self.query_one("#entry-text", Static).update(label_facts(_facts(entry)))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer nothing without a bundle."""
+        return bool(self._entries) if action in ("verify", "rank") else True
+
     def action_verify(self) -> None:
         from harness.tui.screens.verify import VerifyScreen
 

@@ -124,7 +124,7 @@ class TuningPage(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "run_best", "Run the best", tooltip="Open the form of a run with the best setting, on the round"),
         Binding("s", "change('stop')", "Stop", tooltip="Stop the tuning and its run at work"),
-        Binding("r", "change('resume')", "Resume", tooltip="Continue the tuning up to its number of runs"),
+        Binding("r", "change('resume', '--detach')", "Resume", tooltip="Continue the tuning up to its number of runs"),
     ]
 
     def __init__(self) -> None:
@@ -135,12 +135,12 @@ class TuningPage(Page):
         """The tuning that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            with Vertical():
-                yield Panel(ListTable(id="tunings", sorts=True), id="tuning-list", label="Tunings")
+        with Vertical():
+            yield Panel(ListTable(id="tunings", sorts=True), id="tuning-list", label="Tunings")
+            with Horizontal():
+                yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
                 importance = Static("", id="importance-text")
                 yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
-            yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
 
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
@@ -173,14 +173,12 @@ class TuningPage(Page):
         if (view := self._view) is not None:
             self.post_message(RunActions.Duplicated(view.settings[0][1].runs[0].folder))
 
-    def action_change(self, command: str) -> None:
-        if (view := self._view) is not None:
-            self._change(command, view.tuning.id)
-
     @work(thread=True, group="change")
-    def _change(self, command: str, id_: str) -> None:
+    def action_change(self, *command: str) -> None:
         try:
-            run_command([command, id_, *(["--detach"] if command == "resume" else [])], on_progress=lambda line: None)
+            id_ = str(self.table.key_under_cursor)
+            run_command([*command, id_], on_progress=lambda line: None)
+            self.notify(f"{id_} was {'stopped' if command == ('stop',) else 'resumed'}.")
         except HarnessError as error:
             self.notify(str(error), severity="error")
         self.call_later(self._read)
@@ -232,13 +230,17 @@ class TuningPage(Page):
         ]
         rows = []
         for number, setting, pruned in view.settings:
+            missing = setting.missing_folds(view.tuning.folds)
+            if not setting.recalls:
+                rows.append(Row(str(number), [[(f"{number} – {missing}", "bad")]], spans=True))
+                continue
             recalls = {run.fold: format_score(run.recall) for run in setting.runs}
             cells: list[Cell] = [
                 str(number),
                 [(format_score(setting.recall), "bold good" if setting.recall == view.best else "bold")],
                 *(_rounded(setting.params.get(name)) for name in view.parameters),
                 *(recalls.get(fold, "") for fold in view.tuning.folds),
-                [("pruned" if pruned else setting.missing_folds(view.tuning.folds), "dim")],
+                [("pruned" if pruned else missing, "dim")],
             ]
             rows.append(Row(str(number), cells))
         self.query_one("#settings", ListTable).show(columns, rows)

@@ -1,7 +1,6 @@
 """The screen that compares runs of one round: scores, paired differences, curves, examples and settings."""
 
 import logging
-import shlex
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -76,7 +75,6 @@ class CompareScreen(PanelScreen):
             "All | not in training set",
             tooltip="Switch between all examples and those not in the training set",
         ),
-        Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
     ]
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
@@ -223,8 +221,3 @@ class CompareScreen(PanelScreen):
             return
         self._shows_not_in_train = not self._shows_not_in_train
         self._compare_part(comparison)
-
-    def action_copy_command(self) -> None:
-        command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
-        self.app.copy_to_clipboard(command)
-        self.notify(f"Copied {command}")

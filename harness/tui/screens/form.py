@@ -4,6 +4,7 @@ import contextlib
 import math
 import secrets
 import shlex
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -23,6 +24,7 @@ from textual.widgets import Button, Input, Static
 
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
+from harness.core.times import format_duration
 from harness.tui.form import Form, changed_values
 from harness.tui.run_list import HEADING
 from harness.tui.saved_state import save_values
@@ -76,6 +78,7 @@ class FormScreen(Screen[str | None]):
     ]
     TAKES_LETTERS: ClassVar[bool] = True
     """True if letters and digits are values, and no keys of the application."""
+    TAB: ClassVar[str] = "Runs"
     LABEL: ClassVar[str] = "Start"
     PROGRESS: ClassVar[str] = "starting"
     ANSWER_CODES: ClassVar[tuple[int, ...]] = (0,)
@@ -109,7 +112,7 @@ class FormScreen(Screen[str | None]):
         """
 
     def compose(self) -> ComposeResult:
-        yield TopBar()
+        yield TopBar(self.TAB)
         yield Static(self.heading(), id="title")
         yield Static(Content(""), id="state")
         yield FormFields(id="fields", can_focus=False)
@@ -128,6 +131,7 @@ class FormScreen(Screen[str | None]):
         yield from ()
 
     def on_mount(self) -> None:
+        self.set_interval(1.0, self._show_clock)
         self.action_retry()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -269,7 +273,8 @@ class FormScreen(Screen[str | None]):
         self._cancelled = Event()
         values = self.query_one(FormFields).values()
         self.enter(Phase.RUNNING)
-        self.show_message(f"{self.PROGRESS} …")
+        self._started_at, self._progress = time.monotonic(), ""
+        self._show_clock()
         self._run(self._form, values, options, self._cancelled)
 
     @work(thread=True, exclusive=True, group="start")
@@ -303,9 +308,14 @@ class FormScreen(Screen[str | None]):
         self.call_later(self.show_answers, answers, len(commands))
 
     def show_progress(self, place: str, line: str) -> None:
-        """Show the last line of the running command."""
+        """Show the last line of the running command, and since when it runs."""
+        self._progress = f"{place}{line}"
+        self._show_clock()
+
+    def _show_clock(self) -> None:
         if self._phase is Phase.RUNNING:
-            self.show_message(f"{self.PROGRESS} {place}… {line}".rstrip())
+            clock = format_duration(time.monotonic() - self._started_at)
+            self.show_message(f"{self.PROGRESS} … {clock}  {self._progress}".rstrip())
 
     def _show_errors(self, errors: dict[str, str], more: str = "") -> None:
         self.return_to_form(f"{pluralize(len(errors), 'invalid value')}.{more}", is_error=True)

@@ -115,7 +115,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
             return
         baseline = None if self._reference is None else self._reference.recall_at_cap
         self.query_one(RunFigures).show(snapshot, baseline)
-        facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
+        facts = [*metric_facts(snapshot), *resource_facts(snapshot)]
         if facts != self._facts:
             lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
             self.query_one("#details-text", Static).update(label_facts(facts), layout=lengths != before)
@@ -134,6 +134,10 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self.query_one("#plot", Panel).set_title(f"{shown.value}{second}{place}")
         self.query_one("#plot-view", PlotView).show(contents[shown])
         time_view.show(contents[RunPlot.TIME])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer other plots only if there are some."""
+        return len(self._plots) > 1 if action == "plot" else super().check_action(action, parameters)
 
     def action_plot(self, step: int) -> None:
         self.show_panel("plot")

@@ -108,7 +108,6 @@ class RunActions(Widget):
     @_on_run
     def action_stop(self, folder: RunFolder) -> None:
         def stop() -> str:
-            self._say(f"Stopping {folder.id} …")
             stop_run(folder)
             return ""  # its end is announced
 

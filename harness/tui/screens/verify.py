@@ -21,6 +21,7 @@ class VerifyScreen(FormScreen):
         "Runs the code of the bundle in the sandbox, without network, and compares the guesses. Choose the environment "
         "that it runs in: your own, or wheels of a directory. Escape stops it."
     )
+    TAB = "Leaderboard"
     LABEL = "Verify"
     PROGRESS = "verifying"
     ANSWER_CODES = (0, 1, 3)

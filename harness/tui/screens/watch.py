@@ -98,6 +98,8 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             summary = snapshot.summary
             self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen), layout=False)
             fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
+            if not self.folder.path.exists():
+                fault = "It was deleted. u restores it, for a day."
             self._show_why(fault or ("" if summary.status is Status.STOPPED else summary.reason))
             self.query_one(LogDrawer).show(snapshot.log, summary.status)
             if not self._is_frozen:

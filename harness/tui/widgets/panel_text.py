@@ -44,14 +44,14 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
     return facts
 
 
-def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
+def resource_facts(snapshot: RunSnapshot) -> list[Fact]:
     """Return the sampling rate and the load of the machine; nothing once the run is over."""
     if snapshot.summary.status.is_over:
         return []
     facts = list[Fact]()
     if rates := snapshot.rates:
         trend = spark(rates, max(rates))
-        facts = [("suffixes/s", f"{rates[-1]:,.1f}  {trend}"), ("tokens/s", f"{rates[-1] * suffix_length:,.0f}")]
+        facts = [("suffixes/s", f"{rates[-1]:,.1f}  {trend}")]
     warning = snapshot.summary.warning
     return [*facts, *_machine_facts(snapshot.telemetry), *([("warning", sanitize(warning))] if warning else [])]
 
