@@ -122,7 +122,7 @@ pictures: $(VENV)/.installed-dev ## draw every screen and page of the gallery, a
 
 figures: $(VENV)/.installed-dev ## compute the figures and tables of the four sources on the demo, into build/figures
 	@rm -rf build/figures
-	@$(BIN)/python -m tests.functional.walkthrough docs/how-to/reproduce-a-papers-figure.md build/figures
+	@$(BIN)/python -m tests.functional.walkthrough docs/development/sources.md build/figures
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.
 UNLOCKED = $(shell sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/\1/p' constraints.txt | grep -v '^nvidia-ml-py$$')

@@ -123,7 +123,7 @@ for panel, commands in PANELS.items():
 
 
 def main() -> None:
-    """Run the command line, and exit with its code (docs/reference/exit-codes.md)."""
+    """Run the command line, and exit with its code (docs/reference/command-line.md)."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that is not UTF-8 has no en dash, and shows a question mark.
         sys.stdout.reconfigure(errors="replace")

@@ -1,7 +1,7 @@
 """Guesses: example id, suffix and score, many at a time.
 
 Each field of `Guesses` defines one column. Frames, run.db and its queries, the inputs of a resumed worker, exports and
-tables follow the fields, so a new column is a new field here (docs/explanation/architecture.md).
+tables follow the fields, so a new column is a new field here (docs/development/architecture.md).
 """
 
 from collections.abc import Sequence

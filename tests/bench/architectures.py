@@ -1,8 +1,8 @@
 """Compare the engine's own decoder with `generate` of `transformers`, for each architecture that the engine decodes.
 
-`python -m tests.bench.architectures` prints the table of docs/explanation/engine.md. The models are random: 4 layers
-of width 192 and as many tokens as GPT-2 has. Prefixes are random too. Draws of a random model hardly repeat, so a Llama
-and a Pythia are also trained, for about a minute, on the prefixes and suffixes that are measured.
+`python -m tests.bench.architectures` prints the table of docs/development/benchmarks.md. The models are random: 4
+layers of width 192 and as many tokens as GPT-2 has. Prefixes are random too. Draws of a random model hardly repeat,
+so a Llama and a Pythia are also trained, for about a minute, on the prefixes and suffixes that are measured.
 """
 
 import sys

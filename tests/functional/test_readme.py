@@ -21,6 +21,7 @@ PAGES = [
     README,
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+    *sorted((ROOT / "docs" / "development").glob("*.md")),
 ]
 _BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")

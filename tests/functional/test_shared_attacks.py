@@ -12,7 +12,7 @@ import pytest
 
 from tests.functional.machine import ROOT, Machine
 
-PAGE = (ROOT / "docs" / "how-to" / "share-an-attack.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "write-an-attack.md").read_text(encoding="utf-8")
 
 
 def _run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:

@@ -9,7 +9,7 @@ from tests.functional.walkthrough import require_output, steps_in, walk_through
 
 TUTORIALS = [
     *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
-    ROOT / "docs" / "how-to" / "reproduce-a-papers-figure.md",
+    ROOT / "docs" / "development" / "sources.md",
 ]
 EVERY_TIME = "make-a-round"
 """The tutorial that `make check` follows; `make test-long` follows all."""

@@ -249,7 +249,9 @@ def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Mac
     summary = sandboxed_machine.attack("littering", *options, *seconds, code=int(is_counted))
     if not is_counted:
         assert summary["status"] == "finished"
-        pytest.xfail("docs/how-to/sandbox.md, Limits: deleted files in a message or a mapping are not all counted.")
+        pytest.xfail(
+            "docs/explanation/threat-model.md, Limits: deleted files in a message or a mapping are not all counted."
+        )
     assert (summary["status"], summary["guesses"]) == ("crashed", 64)
     assert "wrote more than 4 GiB or 50,000 files into its scratch directory" in summary["reason"]
 

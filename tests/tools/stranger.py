@@ -171,7 +171,7 @@ class Stranger:
         copy = self.folder / "copy"
         if not copy.exists():
             shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
-            shutil.copytree(ROOT / "docs" / "how-to", copy / "docs" / "how-to")
+            shutil.copytree(ROOT / "docs", copy / "docs", ignore=shutil.ignore_patterns("pictures"))
             shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
         pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider")
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"

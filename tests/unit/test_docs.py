@@ -57,7 +57,7 @@ def test_a_changed_page_is_written_again() -> None:
 def test_the_command_line_reference_has_every_command_and_option() -> None:
     text = page("command-line.md")
     headings = re.findall(r"^##(#?) (.*)$", text, re.MULTILINE)
-    assert [name for level, name in headings if not level] == ["Common options", *PANELS]
+    assert [name for level, name in headings if not level] == ["Common options", *PANELS, "Exit codes"]
     assert {path for path, _ in commands()} <= {name for level, name in headings if level}
     sections = dict(re.findall(r"^### (.*?)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     for path, command in commands():
@@ -144,7 +144,7 @@ def test_every_file_of_a_run_is_explained(tmp_path: Path) -> None:
 
 def test_the_page_of_figures_counts_the_worked_example(tmp_path: Path) -> None:
     """The blocks of Python alone: the audits between them run with the tutorials."""
-    text = (ROOT / "docs" / "how-to" / "reproduce-a-papers-figure.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "development" / "sources.md").read_text(encoding="utf-8")
     (section,) = re.findall(r"^## Sequence extraction.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
     records, counts = steps_in(re.sub(r"^harness .*\n", "", section, flags=re.MULTILINE))[:2]
     command = ["bash", "-euc", f"PATH={Path(sys.executable).parent}:$PATH\n{records.script}{counts.script}"]

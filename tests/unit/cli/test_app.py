@@ -73,7 +73,7 @@ def test_usage_lines_name_arguments_without_braces(harness: CommandLine) -> None
 
 
 def test_the_exit_codes_of_the_help_are_documented() -> None:
-    table = (DOCS / "exit-codes.md").read_text()
+    table = (DOCS / "command-line.md").read_text()
     assert set(re.findall(r"^\| (\d+) \|", table, re.MULTILINE)) == set(re.findall(r"\b\d+\b", EXIT_CODES))
 
 

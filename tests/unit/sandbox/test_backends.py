@@ -74,7 +74,7 @@ def test_bubblewrap_may_be_anywhere_on_the_path(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_the_docs_describe_every_backend(backend: SandboxBackend) -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "sandbox.md"
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "threat-model.md"
     row = f"| `{backend.name}` | {backend.description} |"
     assert row in page.read_text(encoding="utf-8").splitlines()
     assert backend.advice or not backend.is_sandbox

@@ -1,0 +1,31 @@
+"""The documentation stays short: the numbers of pages and words that `python -m tests.reference.words` prints."""
+
+import pytest
+
+from tests.reference.words import HABITS, MARK, Page, habits, places, read_pages, sizes
+
+LIMITS = {"users": (37, 29_700), "development": (6, 9_000)}
+"""The largest number of pages and of hand-written words. The aim for users is 30 pages and 20,000 words."""
+
+
+@pytest.mark.parametrize("group", LIMITS)
+def test_pages_and_words_stay_within_their_limits(group: str) -> None:
+    pages, words = sizes(list(read_pages()))[group]
+    assert pages <= LIMITS[group][0]
+    assert words <= LIMITS[group][1]
+
+
+def test_code_generated_parts_and_targets_of_links_do_not_count() -> None:
+    assert MARK.search("<!-- generated: x -->\n\none\n\n<!-- end of the generated part -->")
+    paths = {page.path: page for page in read_pages()}
+    assert paths["reference/command-line.md"].group == "generated"
+    assert paths["reference/command-line.md"].written < 700 < paths["reference/command-line.md"].generated
+    assert "pictures/" not in paths["gallery.md"].text and "make demo" not in paths["index.md"].text
+
+
+def test_a_habit_is_counted_and_shown() -> None:
+    page = Page("x.md", "users", "The page has a headline; it says\nwhat the words are.", 10, 0)
+    found = {name: number for name, number in habits([page]).items() if number}
+    assert sum(found.values()) == 3 and set(found) < set(HABITS)
+    (place,) = places(page, "a semicolon")
+    assert "headline; it says what" in place
