@@ -5,8 +5,8 @@ the suffix. A suffix with too few words for a threshold has no verdict, because 
 with too few words does not pass.
 
 The source's worked example has a prefix of 34 words, a suffix of 18 words and two completions, S1 and S2. Its table
-says that S2 fails the threshold of 10 words, but as printed the first 10 words are equal. The page "Reproduce a paper's
-figure" of the documentation explains this and the other differences.
+says that S2 fails the threshold of 10 words, but as printed the first 10 words are equal.
+docs/development/sources.md explains this and the other differences.
 """
 
 from collections import Counter
