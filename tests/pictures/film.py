@@ -63,9 +63,10 @@ def edit(frames: Iterable[Frame], *, longest_pause: float, speed: float = 1.0) -
 
 
 def to_svg(frames: Sequence[Frame], *, columns: int, title: str, last_pause: float) -> str:
-    """Return an SVG that shows `frames` again and again, and the last one for `last_pause` seconds.
+    """Return an SVG that repeats `frames`. It begins with the last one, which it shows for `last_pause` seconds.
 
-    Readers who prefer less motion see the last frame alone.
+    So a preview that shows only the beginning is not an empty terminal. Readers who prefer less motion, and programs
+    that draw no animation, show the last frame.
     """
     lines = max(len(frame.rows) for frame in frames)
     width, height = round(columns * CELL_WIDTH), lines * CELL_HEIGHT
@@ -81,8 +82,12 @@ def to_svg(frames: Sequence[Frame], *, columns: int, title: str, last_pause: flo
         shots.append(f'<g transform="translate({place * width})">{"".join(uses)}</g>')
     drawn = [f'<g id="{name}">{_draw_row(row, styles)}</g>' for row, name in rows.items()]
     seconds = frames[-1].time + last_pause
-    moves = [f"{100 * f.time / seconds:.2f}%{{transform:translateX({-n * width}px)}}" for n, f in enumerate(frames)]
     last = -(len(frames) - 1) * width
+    moves = [f"0.00%{{transform:translateX({last}px)}}"]
+    moves += [
+        f"{100 * (frame.time + last_pause) / seconds:.2f}%{{transform:translateX({-place * width}px)}}"
+        for place, frame in enumerate(frames[:-1])
+    ]
     full_width, full_height = width + 2 * _MARGIN, height + _BAR + _MARGIN
     background = _hex(_THEME.background_color)
     return "\n".join(
@@ -94,9 +99,9 @@ def to_svg(frames: Sequence[Frame], *, columns: int, title: str, last_pause: flo
             f"text{{font:{_FONT_SIZE}px {_MONO};white-space:pre}}",
             ".title{font:13px system-ui}",
             *(f".{name}{{{_css(style)}}}" for style, name in styles.items()),
-            f".film{{animation:film {seconds:.2f}s step-end infinite}}",
+            f".film{{transform:translateX({last}px);animation:film {seconds:.2f}s step-end infinite}}",
             f"@keyframes film{{{''.join(moves)}}}",
-            f"@media (prefers-reduced-motion:reduce){{.film{{animation:none;transform:translateX({last}px)}}}}",
+            f"@media (prefers-reduced-motion:reduce){{.film{{animation:none}}}}",
             "</style>",
             f"<defs>{''.join(drawn)}</defs>",
             f'<rect width="100%" height="100%" rx="8" fill="{background}" stroke="#808080"/>',
