@@ -1,4 +1,4 @@
-"""`harness data`: fetch public files, check a round's files, measure overlap."""
+"""`harness data`: fetch public files, write example data, check a round's files, measure overlap."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +10,16 @@ from typer import Option
 
 from harness.cli.catalog import files_as_json, print_files, round_as_json, state_of
 from harness.cli.completion import name_argument, round_names
-from harness.cli.options import Json, RoundArgument
+from harness.cli.options import Force, Json, RoundArgument, make_directory
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap
+from harness.core.files import file_errors, write_export
 from harness.core.paths import data_home
 from harness.core.rounds import built_in_rounds, load_round
+from harness.core.text import align_columns
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
 from harness.data.files import FOLDER, SATML, PublicFile, RoundStatus, round_status
 
@@ -84,6 +86,30 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
             unready = ", ".join(file.path.name for file in status.files if file.state != "present")
             say(f"{status.round.name}: not complete, it needs {unready}.")
     say(f"Files are in {folder}.")
+
+
+@app.command("example")
+def write_example_data(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")], force: Force = False
+) -> None:
+    """Write the example data of the tutorials.
+
+    The texts on which the bundled target was trained, with their numbers of copies, texts that it has not seen, and a
+    target that has unlearned some of them. A file that has the same content already is kept.
+    Exit code 1: a file with other content exists.
+    """
+    from harness.data.example import FILES, example_files
+
+    for name, content in example_files():
+        path = folder / name
+        make_directory(path.parent)
+        with file_errors(path):
+            is_same = path.exists() and path.read_bytes() == content
+        if path.exists() and not is_same and not force:
+            raise HarnessError(f"{path} exists with other content. Choose another directory, or use --force.")
+        if not is_same:
+            write_export(path, content)
+    print(align_columns([[f"{sanitize(str(folder))}/{name}", text] for name, text in FILES.items()]))
 
 
 @app.command("status")

@@ -10,7 +10,8 @@ from harness.core.text import is_storable, sanitize_name, shorten
 PACKAGE = Path(__file__).resolve().parent.parent
 BUILT_IN_ROUNDS = PACKAGE / "rounds"
 BUILT_IN_CORPUS = PACKAGE / "demo" / "corpus.json"
-BUILT_IN_ANSWERS = (BUILT_IN_ROUNDS, BUILT_IN_CORPUS, PACKAGE / "demo" / "baseline-guesses.csv")
+EXAMPLE_DATA = PACKAGE / "demo" / "example"
+BUILT_IN_ANSWERS = (BUILT_IN_ROUNDS, BUILT_IN_CORPUS, PACKAGE / "demo" / "baseline-guesses.csv", EXAMPLE_DATA)
 """The files and directories of the package that contain answers of the built-in rounds."""
 
 

@@ -1,12 +1,13 @@
 """The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus, and a reference model.
 
-Importing this package does not load torch. `python -m tests.demo_target` creates all of its files but the guesses.
+Importing this package does not load torch. `python -m tests.demo_target` creates all of its files but
+the guesses and `example`, which `python -m tests.demo_target.forgetting` creates.
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.paths import BUILT_IN_CORPUS, BUILT_IN_ROUNDS
+from harness.core.paths import BUILT_IN_CORPUS, BUILT_IN_ROUNDS, EXAMPLE_DATA
 
 _PACKAGE = Path(__file__).resolve().parent
 ROUND_ARRAYS = BUILT_IN_ROUNDS / "demo"
@@ -15,6 +16,8 @@ CORPUS = BUILT_IN_CORPUS
 """The distinct texts of the corpus that SIZES were trained on: a list of strings."""
 CONTROL_TEXT = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
+EXAMPLE = EXAMPLE_DATA
+"""The folder of `harness data example`: copies of each text of CORPUS, pairs, and weights after unlearning."""
 BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
 """The submission of `baseline` on the demo round: a copy of that of `harness demo` with torch."""
 SEED = 2023

@@ -1,9 +1,11 @@
-"""Fine-tune the demo target to forget 100 documents: `python -m tests.demo_target.forgetting FOLDER`.
+"""Fine-tune the demo target to forget 100 documents, and write what `harness data example` needs of it.
+
+`python -m tests.demo_target.forgetting --out FOLDER` writes to another folder than that of the package.
 
 The loss is negative preference optimization on the documents to forget (Zhang et al. 2024) plus the usual loss on
-others. The documents to retain are in neither part of the loss. The folder also gets the pairs of both kinds,
-`forget.npz` and `retain.npz`: the first 100 tokens of documents that occur at least 8 times in the training data, and
-their numbers of copies.
+others. The documents to retain are in neither part of the loss. The folder gets the weights, the number of copies of
+each text of the corpus, and the pairs of both kinds, `forget.npz` and `retain.npz`: the first 100 tokens of documents
+that occur at least 8 times in the training data, and their numbers of copies.
 """
 
 import argparse
@@ -12,13 +14,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from harness.core.windows import cluster_ids
-from harness.demo import SEED, WEIGHTS
+from harness.demo import EXAMPLE, SEED, WEIGHTS
 from tests.demo_target.corpus import corpus
 
 # Torch reads these when it loads.
@@ -102,9 +105,9 @@ def save_pairs(folder: Path, name: str, rows: Tensor, copies: Sequence[int]) -> 
 
 
 def main() -> None:
-    """Fine-tune the demo target and write it and the pairs to FOLDER."""
+    """Fine-tune the demo target, and write the weights, the pairs and the numbers of copies."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo_target.forgetting", description=__doc__)
-    parser.add_argument("folder", type=Path, help="directory for target/, forget.npz and retain.npz")
+    parser.add_argument("--out", type=Path, default=EXAMPLE, help="output directory (default: that of the package)")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
@@ -112,14 +115,14 @@ def main() -> None:
     model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
     report = progress_printer(options.steps, every=10)
     forget(model, split.forget, split.others, steps=options.steps, report=report)
-    target = options.folder / "target"
-    target.mkdir(parents=True, exist_ok=True)
-    save_in_half_precision(model, target)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        copyfile(WEIGHTS / file, target / file)
-    save_pairs(options.folder, "forget", split.forget, split.forget_copies)
-    save_pairs(options.folder, "retain", split.retain, split.retain_copies)
-    print(f"wrote {options.folder}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        save_in_half_precision(model, Path(folder))
+        copyfile(Path(folder) / "model.safetensors", options.out / "model.safetensors")
+    save_pairs(options.out, "forget", split.forget, split.forget_copies)
+    save_pairs(options.out, "retain", split.retain, split.retain_copies)
+    np.save(options.out / "copies.npy", np.array([document.repetitions for document in corpus(SEED)], np.uint8))
+    print(f"wrote {options.out}")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from tests.tools.distribution import (
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 """Each test installs some 60 distributions, which takes minutes on a busy machine."""
 
-MAX_WHEEL_BYTES = 6_000_000
-MAX_SDIST_BYTES = 8_000_000
+MAX_WHEEL_BYTES = 7_000_000
+MAX_SDIST_BYTES = 9_000_000
 MAX_GUESSES_BYTES = 400_000
 
 

@@ -101,7 +101,7 @@ def to_svg(frames: Sequence[Frame], *, columns: int, title: str, last_pause: flo
             *(f".{name}{{{_css(style)}}}" for style, name in styles.items()),
             f".film{{transform:translateX({last}px);animation:film {seconds:.2f}s step-end infinite}}",
             f"@keyframes film{{{''.join(moves)}}}",
-            f"@media (prefers-reduced-motion:reduce){{.film{{animation:none}}}}",
+            "@media (prefers-reduced-motion:reduce){.film{animation:none}}",
             "</style>",
             f"<defs>{''.join(drawn)}</defs>",
             f'<rect width="100%" height="100%" rx="8" fill="{background}" stroke="#808080"/>',
