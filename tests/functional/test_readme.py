@@ -12,7 +12,7 @@ from harness.audits.registry import AUDITS
 from harness.cli.app import PANELS, load_command
 from harness.plugins.discovery import find_attacks
 from tests.functional.machine import ROOT, Machine, kill_processes_that_name
-from tests.functional.walkthrough import walk_through
+from tests.functional.walkthrough import require_output, steps_in, walk_through
 from tests.unit.cli.test_app import commands
 
 README = ROOT / "README.md"
@@ -74,12 +74,13 @@ def test_the_readme_leads_into_the_clone() -> None:
     links = links_in(README.read_text(encoding="utf-8"))
     assert len([link for link in links if link.startswith("docs/")]) >= 20
     pictures = {link for link in links if link.endswith((".svg", ".png"))}
-    assert pictures == {"docs/pictures/compare-120-light.svg", "docs/pictures/compare-120-dark.svg"}
+    names = ("first-run-recording", "compare-120-light", "compare-120-dark")
+    assert pictures == {f"docs/pictures/{name}.svg" for name in names}
 
 
 def test_the_first_screenful_of_the_readme_has_the_two_commands() -> None:
     begin = "\n".join(README.read_text(encoding="utf-8").splitlines()[:30])
-    assert "\nmake demo\nmake test\n" in begin and "<picture>" in begin and "git clone" in begin
+    assert "\nmake demo\nmake test\n" in begin and "first-run-recording.svg" in begin and "git clone" in begin
 
 
 def test_the_words_in_capitals_in_the_readme_are_explained() -> None:
@@ -89,22 +90,30 @@ def test_the_words_in_capitals_in_the_readme_are_explained() -> None:
     )
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     words = set(_PLACEHOLDER.findall(without_comments)) - {"ADDRESS"}
-    assert words == {"RUN", "TEXTS", "UNSEEN", "MODEL", "CORPUS"}
-    assert {word for word in words if not re.search(rf"`{word}(\.zip)?`", prose)} == set()
+    assert words == {"RUN", "TEXTS", "UNSEEN", "MODEL", "BASE", "ADAPTER"}
+    assert {word for word in words if not re.search(rf"`{word}`", prose)} == set()
     assert "ADDRESS extraction-harness     # the address you were given" in text
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_blocks_of_the_readme_run_as_they_are(tmp_path: Path) -> None:
-    blocks = _BLOCK.findall(README.read_text(encoding="utf-8"))
-    whole = [block for block in blocks if not _PLACEHOLDER.search(block) and block.startswith("harness ")]
-    assert len(whole) == 3
+    steps = [
+        step
+        for step in steps_in(README.read_text(encoding="utf-8"))
+        if step.script.startswith("harness ") and not _PLACEHOLDER.search(step.script)
+    ]
+    assert len(steps) == 7
     try:
-        walk_through("\n".join(f"```sh\n{block}```" for block in whole), tmp_path)
+        printed = walk_through("\n".join(f"```sh\n{step.script}```" for step in steps), tmp_path)
     finally:
         kill_processes_that_name(str(tmp_path))
-    assert (tmp_path / "work" / "leakage" / "index.html").is_file()
+    assert sum(len(step.outputs) for step in steps) == 2
+    for step, output in zip(steps, printed, strict=True):
+        for shown in step.outputs:
+            require_output(shown, output)
+    pages = ("sequence/index.html", "forgotten/index.html", "board.html")
+    assert all((tmp_path / "work" / page).is_file() for page in pages)
 
 
 def test_the_readme_counts_attacks_and_audits() -> None:
