@@ -32,6 +32,15 @@ def test_a_tutorial(tmp_path: Path, page: Path) -> None:
             require_output(shown, output.replace(str(tmp_path), "~"))
 
 
+@pytest.mark.parametrize("page", [page for page in TUTORIALS if page.parent.name == "tutorials"], ids=lambda p: p.stem)
+def test_a_tutorial_names_its_directory_and_begins_with_a_command(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "clone, with `harness` on your path" in " ".join(text.split()) or page.stem == "first-run"
+    first, *_ = steps_in(text)
+    in_clone = page.stem == "what-did-a-fine-tune-learn"
+    assert first.script.startswith("python -m tests." if in_clone else "mkdir -p ~/try && cd ~/try\nharness ")
+
+
 PAGE = """
 ```toml
 # sub/team.toml
