@@ -51,7 +51,7 @@ PANELS = {
     "Submissions": {"bundle": ("bundle:app", "Package, verify, run again and rank submissions.")},
     "Set up": {
         "new": ("new:app", "Write a new attack, or draw a round from a corpus."),
-        "data": ("data:app", "Fetch and inspect data sets."),
+        "data": ("data:app", "Fetch data sets, write example texts, check rounds."),
         "doctor": ("doctor:doctor", "Check this machine, or measure its speed."),
     },
 }

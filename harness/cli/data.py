@@ -23,7 +23,7 @@ from harness.core.text import align_columns
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
 from harness.data.files import FOLDER, SATML, PublicFile, RoundStatus, round_status
 
-app = CommandLine(name="data", help="Fetch and inspect data sets.", no_args_is_help=True)
+app = CommandLine(name="data", help="Fetch data sets, write example texts, check rounds.", no_args_is_help=True)
 
 DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
 
