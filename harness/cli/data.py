@@ -90,7 +90,9 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
 
 @app.command("example")
 def write_example_data(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")], force: Force = False
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write the example data of the tutorials.
 
@@ -109,7 +111,10 @@ def write_example_data(
             raise HarnessError(f"{path} exists with other content. Choose another directory, or use --force.")
         if not is_same:
             write_export(path, content)
-    print(align_columns([[f"{sanitize(str(folder))}/{name}", text] for name, text in FILES.items()]))
+    if json:
+        print_json({"directory": str(folder), "files": [{"file": name, "content": FILES[name]} for name in FILES]})
+    else:
+        print(align_columns([[f"{sanitize(str(folder))}/{name}", text] for name, text in FILES.items()]))
 
 
 @app.command("status")

@@ -142,6 +142,7 @@ def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> Non
     empty = home / "empty"
     empty.mkdir()
     check(harness("data", "fetch", "satml", "--from", str(empty), "--json").json, "`harness data fetch`")
+    check(harness("data", "example", "example", "--json").json, "`harness data example`")
 
 
 def test_the_object_of_doctor(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
