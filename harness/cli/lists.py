@@ -96,7 +96,7 @@ def _list_jobs(
     )
     if spec_type is AttackSpec and not json:
         for folder in all_run_folders():
-            with contextlib.suppress(HarnessError):  # a run that cannot be read was named above
+            with contextlib.suppress(HarnessError, OSError):  # a run that cannot be read was named above
                 if folder.is_alive and folder.spec().kind == "audit":
                     say(f"{folder.id} is an audit at work: `harness list audits` lists it.")
     deletions = trash.deleted_records()
