@@ -90,7 +90,8 @@ class Tried:
     @property
     def why(self) -> str:
         """The reason, short enough for a line of a table."""
-        return f" ({shorten(self.reason.rstrip('.'), _MAX_REASON)})" if self.status is Status.CRASHED and self.reason else ""
+        has_reason = self.status is Status.CRASHED and self.reason
+        return f" ({shorten(self.reason.rstrip('.'), _MAX_REASON)})" if has_reason else ""
 
     @property
     def fold(self) -> str:
