@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, missing_path
 from harness.core.examples import error_cap_of, load_answers, load_clusters
 from harness.core.paths import is_file_name
 from harness.core.rounds import load_round
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
 from harness.runs.attack_record import submission_now
-from harness.runs.folder import RunFolder, run_folder
+from harness.runs.folder import RunFolder, all_run_folders, run_folder
 from harness.runs.specs import AttackSpec
 
 DEFAULT_CAP = 100
@@ -62,6 +62,8 @@ def find_submission(
     if last is not None and answers is None:
         raise UsageError("--last needs --answers, because a round defines its own rows.")
     if not is_file_name(source, (".csv",)):
+        if Path(source).suffix and not any(folder.id.startswith(source) for folder in all_run_folders()):
+            raise missing_path(Path(source))
         if round_name is not None:
             raise UsageError("a run is scored on the round that it attacked. Remove --round.")
         return submission_of_run(run_folder(source, AttackSpec), answers, last, cap)

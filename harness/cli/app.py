@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,8 +22,8 @@ except ImportError:
     sys.exit(f"harness: {clash_sentence() or 'harness/__init__.py is damaged. Install it again from the clone.'}")
 from harness.cli import output
 from harness.cli.options import Attacks
-from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
-from harness.core.errors import HarnessError, UsageError
+from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup, TyperUsageError, usage_sentence
+from harness.core.errors import HarnessError, UsageError, missing_path
 from harness.core.paths import require_utf8, runs_home
 from harness.runs.trash import free_expired
 
@@ -107,7 +108,9 @@ def open_tui(
     free_expired()
     if context.invoked_subcommand is not None:
         if attacks is not None:
-            raise typer.BadParameter("write it after the command: harness run ATTACK --attacks DIR")
+            raise typer.BadParameter(
+                "write it after the command, as in `harness run ATTACK --attacks DIR`.", param_hint="--attacks"
+            )
         return
     if not output.is_terminal():
         print(context.get_help())
@@ -155,7 +158,17 @@ def _exit_code() -> int | str | None:
         with contextlib.suppress(FileNotFoundError):
             for path in (".", *sys.argv[1:], str(runs_home())):
                 require_utf8(path)
-        app(prog_name="harness")
+        # Without the standalone mode, Typer raises usage errors, and returns the code of an Exit.
+        return app(prog_name="harness", standalone_mode=False) or 0
+    except TyperUsageError as error:
+        if error.message.startswith("Usage: "):  # a group without a command prints its help
+            print(error.message, file=sys.stderr)
+        else:
+            output.print_error(usage_sentence(error))
+        return 2
+    except typer.Abort:
+        output.print_error("aborted. Nothing was changed.")
+        return 1
     except SystemExit as ending:
         # Click turns a closed stdout into exit code 1.
         return 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
@@ -166,7 +179,9 @@ def _exit_code() -> int | str | None:
             raise
         if isinstance(error, ModuleNotFoundError) and error.name is not None and (extra := extra_of(error.name)):
             error = missing_extra(error.name, extra, "this command")
-        if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, FileNotFoundError) and error.filename is not None:
+            error = missing_path(Path(os.fsdecode(error.filename)))
+        elif isinstance(error, OSError) and error.filename is not None:
             # A directory that is read-only, full or damaged.
             error = HarnessError(f"{error.filename}: {error.strerror}.")
         elif isinstance(error, OSError) and error.errno in _NO_ROOM:
@@ -176,4 +191,3 @@ def _exit_code() -> int | str | None:
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
         )
         return 2 if isinstance(error, UsageError) else 1
-    return 0

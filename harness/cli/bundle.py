@@ -25,7 +25,7 @@ from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine, Without
 from harness.cli.verify import prepare, verify, verify_bundle
-from harness.core.errors import HarnessError, unknown_name
+from harness.core.errors import HarnessError, missing_path, unknown_name
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import NOT_IN_CODE, RunRequest
 from harness.core.text import format_interval, format_number, format_score, shorten
@@ -209,7 +209,9 @@ def rank(
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
     The options of `harness bundle verify` apply to --verify.
     """
-    bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
+    if not folder.is_dir():
+        raise missing_path(folder, "directory", "`harness bundle create` writes bundles; name the directory with them.")
+    bundles = sorted(folder.glob("*.zip"))
     if not bundles:
         raise HarnessError(f"{folder} contains no bundles. `harness bundle create` writes them.")
     for file in filter(None, (html, csv)):
@@ -217,7 +219,7 @@ def rank(
     if options.budget is not None:
         budget_seconds(options.budget)
     if frozen is not None and not frozen.is_dir():
-        raise HarnessError(f"{frozen}: no such directory.")
+        raise missing_path(frozen, "directory")
     records = OrganizerRecords(frozen, None if received is None else read_arrivals(received))
     judging = load_judging_data(load_round(round_), answers=answers)
     if received is not None and judging.round.closes is None and judging.round.code_deadline is None:

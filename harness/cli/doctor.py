@@ -84,8 +84,8 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
         counts = {"prefixes": options.examples, "turns": options.turns}
         measure_speed(options.target, options.round, compute, **counts, json=json)
         return
-    if (options, compute) != (BenchOptions(), DeviceOptions()):
-        raise typer.BadParameter("these options need --bench.", param_hint="--bench")
+    if unused := [*options.differing(BenchOptions()), *compute.differing(DeviceOptions())]:
+        raise typer.BadParameter("needs --bench. Add it, or remove the option.", param_hint=unused[0])
     report = [*findings(), Finding("device", resolve_device())]
     missing = [finding.name for finding in report if finding.is_missing]
     if json:

@@ -14,7 +14,8 @@ from harness.cli.completion import attack_names, parent_names
 from harness.cli.options import Attacks, Json, round_option
 from harness.cli.output import align_columns, print_error, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.paths import require_state_home
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.times import date_and_time, format_duration
 from harness.data.files import round_status
@@ -35,7 +36,8 @@ Item = TypeVar("Item")
 app = CommandLine(name="list", help="List runs, audits, tunings, sweeps, attacks or rounds.", no_args_is_help=True)
 
 Statuses = Annotated[
-    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those with this status; repeatable.")
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help=f"Only this status: {', '.join(Status)}; repeatable."),
 ]
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; repeatable.")]
 Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.  [default: all]")]
@@ -76,12 +78,15 @@ def _list_jobs(
     *,
     json: bool,
 ) -> None:
+    require_state_home()
     for name in statuses or ():
         if name not in list(Status):
-            raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
+            raise unknown_name("status", name, Status, see="harness list runs --help")
     kind = spec_type.model_fields["kind"].default
     matching = matching_summaries(on_error=print_error, kind=kind, statuses=statuses, tags=tags, **conditions)
     summaries = list(itertools.islice(matching, limit))
+    if not summaries:
+        _check_names(conditions)
     noun = spec_type.noun
     is_filtered = any((statuses, tags, *conditions.values()))
     _print_list(
@@ -103,6 +108,16 @@ def _list_jobs(
     if deletions and not json:
         size = decimal(sum(deleted.size for deleted in deletions))
         say(f"deleted runs hold {size}: `harness list deleted` lists them, `harness runs rm --now` frees the disk.")
+
+
+def _check_names(conditions: Mapping[str, str | None]) -> None:
+    """Raise UsageError for an attack or a round that does not exist, and that no run has."""
+    runs = list(matching_summaries(on_error=lambda _: None))
+    attacks = {*(attack.name for attack in find_attacks()), *(run.attack for run in runs)}
+    rounds = {*built_in_rounds(), *(run.round for run in runs if run.round)}
+    for field, kind, names in (("attack", "attack", attacks), ("round_", "round", rounds)):
+        if (name := conditions.get(field)) is not None and name not in names:
+            raise unknown_name(kind, name, names, see=f"harness list {kind}s")
 
 
 def _print_list(
@@ -151,6 +166,7 @@ def list_tunings(json: Json = False) -> None:
 
 def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
     """Yield the records, newest first. One that cannot be read is reported and left out."""
+    require_state_home()
     for id_ in records.ids():
         try:
             yield records.read(id_)
@@ -218,6 +234,7 @@ def list_queue(json: Json = False) -> None:
 
 def _queued_summaries() -> list[RunSummary]:
     """Return the summaries of the waiting runs, in order. A run that cannot be read is reported and left out."""
+    require_state_home()
     summaries = []
     for queued in queued_runs():
         folder = RunFolder.of(queued.run)
@@ -235,6 +252,7 @@ def _queued_summaries() -> list[RunSummary]:
 @app.command("deleted")
 def list_deleted(json: Json = False) -> None:
     """List what was deleted within a day and can be restored."""
+    require_state_home()
     _print_list(
         "deleted",
         trash.restorable(),

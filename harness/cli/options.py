@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.completion import attack_names, name_argument, round_names, run_names
 from harness.cli.output import sanitize
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, missing_path
 from harness.core.times import parse_duration
 
 RUN_HELP = "A run's id, its first letters, or `latest`."
@@ -73,7 +73,7 @@ def check_output_file(path: Path, *, force: bool = True) -> None:
     if path.exists() and not force:
         raise HarnessError(f"{path} exists. --force replaces it.")
     if not path.absolute().parent.is_dir():
-        raise HarnessError(f"{path.parent}: no such directory.")
+        raise missing_path(path.parent, "directory")
 
 
 def write_output(path: Path, content: bytes | str) -> None:

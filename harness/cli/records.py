@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from harness.core.errors import HarnessError
-from harness.core.paths import runs_home
+from harness.core.paths import require_state_home, runs_home
 from harness.core.spec import JobSpec
 from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, matching_id, run_folder
 from harness.runs.trash import Deleted, restorable
@@ -30,6 +30,7 @@ def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = Fal
     also_damaged: a directory of a run counts even if it has no spec.
     Raises HarnessError if there is none, or more than one.
     """
+    require_state_home()
     parents = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
     if name == "latest" and isinstance(kind, RecordFiles):
         if not (ids := kind.ids()):
@@ -69,6 +70,7 @@ def deletion_named(name: str) -> list[Deleted]:
     With a tuning or a sweep comes all that the same command deleted. Raises HarnessError if there is none, or more than
     one.
     """
+    require_state_home()
     deletions = restorable()
     id_ = matching_id("deleted run", name, {deleted.id for deleted in deletions}, see="harness list deleted")
     newest = next(deleted for deleted in deletions if deleted.id == id_)

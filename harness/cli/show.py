@@ -103,9 +103,7 @@ def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tun
         return find_record(name, kind)
     except UsageError:
         names = [*all_record_ids(), *attack_names, *built_in_rounds()]
-        raise unknown_name(
-            "name", name, names, see="harness list runs (or audits, attacks, rounds, sweeps, tunings)"
-        ) from None
+        raise unknown_name("name", name, names, see="harness list KIND") from None
 
 
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from harness.cli import output
 from harness.cli.completion import COMPLETIONS
+from harness.core.errors import unknown_name
 from harness.core.text import sanitize
 
 if TYPE_CHECKING:
@@ -71,6 +72,28 @@ def _common(
     """Declare the options that every command accepts."""
 
 
+TyperUsageError: Any = typer.BadParameter.__base__
+"""The class of errors in the use of commands and options, to which Typer gives no public name."""
+
+
+def usage_sentence(error: Any) -> str:
+    """Return the sentence of a usage error: it names the command or the option, and says what to do."""
+    advice = f"See `{error.ctx.command_path} --help`." if error.ctx else ""
+    if hasattr(error, "possibilities"):
+        options = [name for parameter in error.ctx.command.get_params(error.ctx) for name in parameter.opts]
+        return str(unknown_name("option", error.option_name, options, see=advice[5:-2]))
+    sentence = error.message
+    if isinstance(error, typer.BadParameter):
+        place = error.param_hint
+        if place is None and error.param is not None:
+            is_argument = error.param.param_type_name == "argument"
+            place = error.param.metavar if is_argument else max(error.param.opts, key=len)
+        sentence = f"{place}: {sentence or f'is required. {advice}'}"
+    elif not sentence.endswith("?"):
+        sentence = f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}. {advice}"
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
 def _common_options() -> list[Any]:
     app = typer.Typer(add_completion=False)
     app.command()(_common)
@@ -100,13 +123,15 @@ class _WithCommonOptions:
         ctx.meta[_IS_SHORT] = "-h" in args and "--help" not in args
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
-        except typer.BadParameter as error:
+        except TyperUsageError as error:
+            error.ctx = error.ctx or ctx
             from pydantic import ValidationError
 
-            from harness.core.faults import fault_message
+            from harness.core.faults import fault_message, value_clause
 
             if isinstance(error.__cause__, ValidationError):
-                error.message = sanitize(fault_message(error.__cause__.errors(include_url=False)[0]))
+                fault = error.__cause__.errors(include_url=False)[0]
+                error.message = sanitize(f"{fault_message(fault)}{value_clause(fault)}")
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -206,6 +231,11 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
     """A group of commands that accepts the common options; its help lists the commands by their panel."""
 
     panels: tuple[str, ...] = ("Commands",)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown_name("command", args[0], self.commands, see=f"{ctx.command_path} --help")
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in self.panels}

@@ -16,7 +16,7 @@ from harness.cli.options import Json, budget_seconds, make_directory, round_opti
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.cli.resolving import find_target, usable_device
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, missing_path
 from harness.core.files import temporary_folder
 from harness.core.inputs import require_file
 from harness.core.rounds import Round, load_round
@@ -67,7 +67,10 @@ def verify(
         raise typer.BadParameter("needs --prefixes. A round has its own answers.", param_hint="--answers")
     is_static = prefixes is None and round_ is None
     if is_static and frozen is None:
-        raise typer.BadParameter("use --prefixes FILE or --round ROUND, or --frozen CODE.zip to compare code only.")
+        raise UsageError(
+            "nothing to compare the bundle with. Use --prefixes FILE or --round ROUND, or --frozen CODE.zip to compare "
+            "code only."
+        )
     if patch is not None and frozen is None:
         raise typer.BadParameter("needs --frozen, the code that it changes.", param_hint="--patch")
     for file in filter(None, (frozen, patch)):
@@ -209,6 +212,6 @@ def prepare(options: VerifyOptions) -> None:
             "--wheels DIR, or --own-environment (this Python)."
         )
     if options.wheels is not None and not options.wheels.is_dir():
-        raise typer.BadParameter(f"no such directory: {options.wheels}.", param_hint="--wheels")
+        raise missing_path(options.wheels, "directory")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.files import require_content
 from harness.core.text import shorten
 
@@ -46,7 +46,8 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise HarnessError(f"{path}: no such file.") from None
+        advice = "Check the path, or see `harness data status` for the files of a round."
+        raise missing_path(path, advice=advice) from None
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror or 'cut short'}).") from None
     except (ValueError, EOFError, SyntaxError, RecursionError, OverflowError, TokenError):

@@ -1,11 +1,13 @@
 """Say in one clause which rule a value breaks, from the errors of pydantic."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from harness.core.errors import did_you_mean
 from harness.core.text import shorten
 
 _SENTENCES = {
@@ -48,11 +50,34 @@ def fault_message(fault: ErrorDetails, words: Mapping[str, str] = {}) -> str:
     return shorten(" ".join(message.split()).rstrip("."), 200)
 
 
-def first_fault(error: ValidationError, words: Mapping[str, str] = {}) -> str:
-    """Return the first field that failed validation and the reason, as `field: reason`.
+def first_fault(error: ValidationError, words: Mapping[str, str] = {}, fields: Iterable[str] = ()) -> str:
+    """Return the first field that failed validation, the reason and the value: `limit: must be at least 1, got 0`.
 
+    An unknown field comes before the others, because it may be the misspelt name of one that is missing.
     words: as in `fault_message`.
+    fields: the names of the record's fields, of which the nearest to an unknown one is suggested.
     """
-    fault = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     field = ".".join(str(part) for part in fault["loc"])
-    return f"{shorten(field) + ': ' if field else ''}{fault_message(fault, words)}"
+    return f"{shorten(field) + ': ' if field else ''}{fault_message(fault, words)}{value_clause(fault, fields)}"
+
+
+def value_clause(fault: ErrorDetails, fields: Iterable[str] = ()) -> str:
+    """Return the clause that repeats a wrong value, or suggests a name for an unknown one; '' if neither helps.
+
+    fields: as in `first_fault`.
+    """
+    kind, value, hint = fault["type"], fault["input"], ""
+    if kind == "extra_forbidden":
+        hint = did_you_mean(str(fault["loc"][-1]), fields)
+    elif kind in ("literal_error", "enum") and isinstance(value, str):
+        hint = did_you_mean(value, re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+    is_shown = kind not in ("extra_forbidden", "missing", "value_error", "assertion_error")
+    shown = shown_value(value) if is_shown else ""
+    return f"{shown} ({hint})" if hint else shown
+
+
+def shown_value(value: Any) -> str:
+    """Return the clause that repeats a number or a text, cut to 60 characters; '' for other values."""
+    return f", got {shorten(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""

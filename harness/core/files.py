@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 
 CHUNK_BYTES = 1 << 20
 MAX_RECORD_BYTES = 64 << 20
@@ -32,6 +32,8 @@ def file_errors(place: Path | None = None, action: str = "read", advice: str = "
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and action == "read":
+            raise missing_path(Path(place or os.fsdecode(error.filename)), advice=advice) from None
         reason = f"{place or error.filename}: cannot be {action} ({error.strerror})."
         raise HarnessError(f"{reason} {advice}".rstrip()) from None
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.faults import first_fault
 from harness.core.files import NOT_REGULAR, file_errors, file_sha256, read_start
 from harness.core.text import shorten
@@ -56,7 +56,7 @@ def files_in(path: Path) -> list[Path]:
 def require_file(path: Path, *, or_folder: bool = False) -> None:
     """Raise HarnessError unless `path` is a regular file or, if `or_folder`, a directory."""
     if not path.exists():
-        raise HarnessError(f"{path}: no such file{' or directory' if or_folder else ''}.")
+        raise missing_path(path, "file or directory" if or_folder else "file")
     if not (or_folder and path.is_dir()):
         _require_file(path, path)
 
@@ -138,10 +138,11 @@ def read_bounded(path: Path, *, limit: int) -> bytes:
     try:
         content = read_start(path, limit + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        raise HarnessError(f"{path}: no such file.") from None
+        raise missing_path(path) from None
     except OSError as error:
         is_other = isinstance(error, IsADirectoryError) or error.strerror == NOT_REGULAR
-        raise HarnessError(f"{path}: {NOT_REGULAR if is_other else f'cannot be read ({error.strerror})'}.") from None
+        fault = f"{NOT_REGULAR}. Name a file" if is_other else f"cannot be read ({error.strerror})"
+        raise HarnessError(f"{path}: {fault}.") from None
     if len(content) > limit:
         raise HarnessError(f"{path}: larger than {limit:,} bytes.")
     return content
@@ -161,7 +162,7 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}). Correct that line.") from None
 
 
 def validate_fields(model: type[Model], fields: object, path: Path, words: Mapping[str, str] = {}) -> Model:
@@ -172,7 +173,7 @@ def validate_fields(model: type[Model], fields: object, path: Path, words: Mappi
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error, words)}.") from None
+        raise HarnessError(f"{path}: {first_fault(error, words, model.model_fields)}.") from None
 
 
 def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
@@ -185,7 +186,7 @@ def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
         record = model.model_validate_json(text)
         json.loads(text, object_pairs_hook=_check_names)
     except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error)}.") from None
+        raise HarnessError(f"{path}: {first_fault(error, {}, model.model_fields)}.") from None
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
     return record

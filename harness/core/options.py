@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from harness.core.attack import Params
 from harness.core.errors import UsageError
-from harness.core.faults import fault_message
+from harness.core.faults import fault_message, value_clause
 
 
 def option(
@@ -108,7 +108,7 @@ class Options(Params):
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             option = f"--{option_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
-            raise UsageError(f"{option}{fault_message(fault)}.") from None
+            raise UsageError(f"{option}{fault_message(fault)}{value_clause(fault)}.") from None
 
     def changed(self, **fields: Any) -> Self:
         """Return the options with other values of some fields, checked as in `checked`. The others stay set or unset.

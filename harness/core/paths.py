@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.text import is_storable, sanitize_name, shorten
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -23,6 +23,12 @@ def data_home() -> Path:
 def state_home() -> Path:
     """Return the directory of runs and locks (`HARNESS_HOME` overrides)."""
     return _from_environment("HARNESS_HOME", "XDG_STATE_HOME", ".local/state")
+
+
+def require_state_home() -> None:
+    """Raise HarnessError if HARNESS_HOME, which `--home` sets, names no directory: nothing can be read from there."""
+    if os.environ.get("HARNESS_HOME") and not state_home().is_dir():
+        raise missing_path(state_home(), "directory of --home or HARNESS_HOME", "Check the path. A run creates it.")
 
 
 def require_utf8(path: Path | str) -> None:

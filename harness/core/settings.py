@@ -45,7 +45,7 @@ def read_settings() -> Settings:
     try:
         return Settings.model_validate(read_bounded_toml(path, limit=_MAX_BYTES))
     except ValidationError as error:
-        field, _, reason = first_fault(error).rpartition(": ")
+        field, _, reason = first_fault(error, {}, Settings.model_fields).partition(": ")
         raise setting_error(field, reason) from None
 
 

@@ -116,7 +116,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
         raise HarnessError(f"{corpus.path} changed while it was read. Run the command again.")
     notes = json.loads((work / _NOTES).read_bytes())
     if not stream.token_count:
-        raise HarnessError(" ".join([f"{corpus.path} contains no text.", *notes[:1]]))
+        why = notes[0] if notes else "It is empty. Name a file or directory with text."
+        raise HarnessError(f"{corpus.path} contains no text. {why}")
     return OpenedCorpus(work, stream, vocabulary, sha256, notes)
 
 

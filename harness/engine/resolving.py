@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, did_you_mean, missing_path
 from harness.core.files import CHUNK_BYTES, file_version, require_content, write_atomically
 from harness.core.inputs import files_in, read_bounded, read_bounded_text
 from harness.core.paths import cache_home, expand_home
@@ -237,14 +237,14 @@ def weight_files(path: Path) -> list[Path]:
     Raises HarnessError if the folder contains no model, or an adapter, which is not one.
     """
     if not path.is_dir():
-        raise HarnessError(f"no such directory: {path}. A target is a directory with config.json and *.safetensors.")
+        raise missing_path(path, "directory", "A target is a directory with config.json and *.safetensors.")
     if (path / ADAPTER_CONFIG).exists():
         raise HarnessError(
             f"{path} contains an adapter ({ADAPTER_CONFIG}), which is not a whole model. Name its directory with "
             "--target, and the model that it was trained on with --base."
         )
     if not (path / "config.json").exists():
-        raise HarnessError(f"not the directory of a model: {path}. It has no config.json.")
+        raise HarnessError(f"no config.json in {path}. Name the directory of a model, with *.safetensors.")
     if (path / _WEIGHTS).exists():
         return [path / _WEIGHTS]
     if (path / _INDEX).exists():
@@ -334,7 +334,9 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
         if _is_complete(path) if needs_weights else (path / "tokenizer.json").exists():
             return path
     at = "" if revision == "main" else f" --revision {revision}"
-    advice = f"Run `hf download {id_}{at}` on a machine with network access and set HF_HOME to its cache."
+    hint = did_you_mean(id_, BUILT_IN_TARGETS)
+    advice = f"D{hint[1:]} Else run" if hint else "Run"
+    advice += f" `hf download {id_}{at}` on a machine with network access and set HF_HOME to its cache."
     if constants.HF_HUB_OFFLINE if offline is None else offline:
         raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off. {advice}")
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import paths
-from harness.core.errors import HarnessError, unknown_name
+from harness.core.errors import HarnessError, missing_path, unknown_name
 from harness.core.files import file_errors, read_start
 from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
@@ -55,7 +55,7 @@ def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:
     `extra` does not exist or a directory cannot be read.
     """
     if extra is not None and not extra.is_dir():
-        raise HarnessError(f"--attacks {extra}: no such directory.")
+        raise missing_path(extra, "directory of --attacks")
     attacks: dict[str, AttackFile] = {}
     duplicates: list[AttackFile] = []
     for attack in (*_attacks_in_directories(extra), *_attacks_from_entry_points()):

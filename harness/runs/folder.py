@@ -21,7 +21,7 @@ from harness.core.files import (
     write_atomically,
 )
 from harness.core.inputs import as_harness_error
-from harness.core.paths import runs_home, state_home
+from harness.core.paths import require_state_home, runs_home, state_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
 from harness.runs.specs import AttackSpec, AuditSpec, RunSpec, read_spec
@@ -224,6 +224,7 @@ def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
 
     Raises HarnessError if there is none, or more than one, or if a newer one than the latest of this kind is damaged.
     """
+    require_state_home()
     folders = {folder.id: folder for folder in all_run_folders()}
     if name != "latest":
         return folders[matching_id("run", name, folders, see="harness list runs")]

@@ -8,14 +8,13 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.audit import FIGURES, Audit, Inputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
 from harness.core.inputs import content_sha256, files_in
 from harness.core.rounds import Round, built_in_rounds
 from harness.core.run_request import AuditRequest, RunRequest
 from harness.core.spec import BUILT_IN_TARGETS, PathRecord, TargetRecord
-from harness.core.text import shorten
 from harness.core.times import parse_duration
 from harness.plugins.discovery import NAMED_FOLDER, AttackFile, attack_named, find_attacks
 from harness.plugins.schema import ValidatedParams
@@ -51,7 +50,7 @@ def plan_attack(
     """
     for file in (round_.prefix_file, round_.train_prefix_file, round_.train_suffix_file):
         if file is not None and not file.exists():
-            raise HarnessError(f"{file}: no such file. harness data status says how to get the files of a round.")
+            raise missing_path(file, advice="`harness data status ROUND` says how to get the files of a round.")
     require_fitting_files(round_)
     round_examples = len(load_prefixes(round_))
     if round_examples == 0:
@@ -140,7 +139,7 @@ def _path_record(name: str, value: Any, round_: Round) -> PathRecord:
         raise HarnessError(f"parameter {name}: a run records one path. Put several files into one directory.")
     path = paths.expand_home(value).absolute()
     if not path.exists():
-        raise HarnessError(f"parameter {name}: {shorten(str(path), 120)}: no such file or directory.")
+        raise HarnessError(f"parameter {name}: {missing_path(path, 'file or directory')}")
     path = path.resolve()
     _require_no_answers(f"parameter {name}", path, round_)
     return PathRecord(path=path, sha256=content_sha256(path))

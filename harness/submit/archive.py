@@ -57,7 +57,8 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         reason = getattr(error, "strerror", None) or "truncated"
         raise HarnessError(f"{archive}: cannot be unpacked ({reason}).") from None
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, IndexError) as error:
-        raise HarnessError(f"{archive}: not a valid zip file ({shorten(str(error), 120)}).") from None
+        reason = shorten(str(error), 120)
+        raise HarnessError(f"{archive}: not a valid zip file ({reason}). Copy the file again.") from None
     return sorted(entry.filename for entry in entries)
 
 

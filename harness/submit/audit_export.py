@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.files import file_errors
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
@@ -30,7 +30,7 @@ def check_audit_folder(out: Path) -> None:
     """
     parent = out.resolve().parent
     if not parent.is_dir():
-        raise HarnessError(f"no such directory: {parent}.")
+        raise missing_path(parent, "directory")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise HarnessError(f"{parent}: permission denied. Name another directory with --out.")
     if not out.exists():

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from harness.core.arrays import token_dtype
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.files import write_atomically
 from harness.core.inputs import read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
@@ -122,7 +122,7 @@ def read_code_spec(code: Path) -> CodeSpec:
     """Read spec.json in the folder `code` of a bundle. Raises HarnessError if it is missing or not valid."""
     path = code / SPEC
     if not path.exists():
-        raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
+        raise missing_path(path, advice="Expected the folder code/ of a bundle.")
     spec = read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
     for field, is_present in (
         ("versions.python", "python" in spec.versions),

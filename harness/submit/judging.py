@@ -9,7 +9,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import open_regular
 from harness.core.intervals import JudgedRows
@@ -53,7 +53,7 @@ def read_archive(path: Path, preferred_names: Sequence[str]) -> dict[str, NDArra
     except HarnessError:
         raise
     except FileNotFoundError:
-        raise HarnessError(f"{path}: no such file.") from None
+        raise missing_path(path) from None
     except MemoryError:
         raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
     except Exception:  # zipfile, zlib, struct, tokenize and numpy have their own errors for a damaged archive

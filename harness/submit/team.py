@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, missing_path
 from harness.core.inputs import read_bounded_text, read_bounded_toml, validate_fields
 from harness.core.text import pluralize
 from harness.submit.manifest import BundleModel
@@ -54,7 +54,7 @@ class Team(BundleModel):
 def load_team(path: Path) -> Team:
     """Load a team file. Raises HarnessError, with file and field, if it is not valid."""
     if not path.exists():
-        raise HarnessError(f"{path}: no such file. A team file has a table [[members]] with a name for each member.")
+        raise missing_path(path, advice="A team file has a table [[members]] with a name for each member.")
     return validate_fields(Team, read_bounded_toml(path, limit=_MAX_TEAM_BYTES), path)
 
 

@@ -24,7 +24,7 @@ FROM_ROUND = "the round's"
 _MAX_CHOICES = 200
 _THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 """Digits that a comma may group. With a space after the comma they are two numbers."""
-_REFUSAL = re.compile(r"(?:Invalid value for '?)?(?P<option>--[\w-]+)(?:[^\w:-][^:]*)?: (?P<reason>.+)")
+_REFUSAL = re.compile(r"(?P<option>--[\w-]+): (?P<reason>.+)")
 """The error of a command about one of its options."""
 
 

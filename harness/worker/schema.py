@@ -19,9 +19,8 @@ from pydantic_core import ErrorDetails
 
 from harness.core.attack import Params
 from harness.core.errors import HarnessError
-from harness.core.faults import JSON_WORDS, fault_message
+from harness.core.faults import JSON_WORDS, fault_message, shown_value, value_clause
 from harness.core.parameters import NULL_WORDS
-from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
 
 
@@ -114,7 +113,9 @@ def _faults(details: list[ErrorDetails]) -> Iterator[str]:
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(fault_message(detail, JSON_WORDS) for detail in group_of_place)
-        value = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
+        first, value = group_of_place[0], ""
+        if field and not _is_missing(first):
+            value = value_clause(first) or shown_value(first["input"])
         yield f"{field and f'{field}: '}{place}{' or '.join(messages)}{value}"
 
 
@@ -123,10 +124,6 @@ def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
     # Names in a location are pydantic's names of union members; integers are positions in the user's value.
     positions = ".".join(str(step) for step in inside if isinstance(step, int))
     return str(field), f"item {positions} " if positions else ""
-
-
-def _shown_input(value: Any) -> str:
-    return f", got {shorten(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
 
 
 def _is_missing(detail: ErrorDetails) -> bool:
@@ -139,7 +136,7 @@ def _not_finite(resolved: dict[str, Any]) -> Iterator[str]:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            yield f"{name}: must be finite{_shown_input(value)}"
+            yield f"{name}: must be finite{shown_value(value)}"
 
 
 def _holds_path(annotation: Any) -> bool:

@@ -47,6 +47,9 @@ class Machine:
     in_process: bool = True
     """True if `run` runs commands in this process. Set it to False if several threads run commands."""
 
+    def __post_init__(self) -> None:
+        (self.folder / "state").mkdir(parents=True, exist_ok=True)
+
     @property
     def runs(self) -> Path:
         return self.folder / "state" / "runs"

@@ -34,6 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "state").mkdir(exist_ok=True)
     return run_command(arguments, folder=folder, environment={**os.environ, **homes(folder), "COLUMNS": "100"})
 
 
@@ -127,4 +128,4 @@ def test_an_invalid_attack_name_is_refused(folder: Path, name: str) -> None:
 
 def test_an_option_of_a_command_before_its_name_is_a_usage_error(folder: Path) -> None:
     done = _harness(folder, "list", "--json", "attacks")
-    assert done.returncode == 2 and "No such option: --json" in done.stderr
+    assert done.returncode == 2 and "unknown option '--json'" in done.stderr

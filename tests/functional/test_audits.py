@@ -287,13 +287,13 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
         ((*MEMBERSHIP, *MEMBERS, "--target", "demo", "--k", "0"), 2, "--k: "),
         ((*MEMBERSHIP, *MEMBERS, "--target", "demo", "--reference", "demo"), 2, "demo is both --target and"),
         (SEQUENCE, 2, "no corpus is named. Give a directory or a file, a round with --round, or --completions."),
-        ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "nowhere: no such file or directory"),
+        ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
         ((*SEQUENCE, "short.txt"), 2, "no model is named"),
         ((*SEQUENCE, "short.txt", "--endpoint", "http://localhost/v1"), 2, "--endpoint-model must be given together."),
         ((*SEQUENCE, "short.txt", "--target", "demo", "--top-p", "0.5"), 2, "set --temperature."),
         ((*SEQUENCE, "short.txt", "--target", "demo", "--split", "train"), 1, "not a data set with splits"),
         ((*SEQUENCE, "broken.jsonl", "--target", "demo"), 1, "Skipped broken.jsonl, line 1: not valid JSON."),
-        ((*SEQUENCE, "--round", "round.toml", "--target", "empty"), 1, "not the directory of a model: "),
+        ((*SEQUENCE, "--round", "round.toml", "--target", "empty"), 1, "no config.json in "),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(

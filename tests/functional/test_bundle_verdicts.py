@@ -67,7 +67,7 @@ ROWS = {
         _keep_files, "archive", "MANIFEST.json: attack: unknown field", {"attack": "better"}
     ),
     "other prefixes": Row(_keep_files, "prefixes", "made for other prefixes", {"prefixes_sha256": "0" * 64}),
-    "no team": Row(content("team.toml", None), "team", "team.toml: no such file"),
+    "no team": Row(content("team.toml", None), "team", "no such file: team.toml"),
     "no rows": Row(content(SUBMISSION, b"Example ID,Suffix Guess\nx\n"), "submission", f"{SUBMISSION}, line 2: "),
     "a damaged wheel": Row(
         lambda packed: dict.fromkeys(altered_wheel(packed.zip, {}), b"PK"), "environment", "not a valid zip file"
@@ -89,7 +89,7 @@ ROWS = {
     "an id beyond the last": Row(
         content(SUBMISSION, b'Example ID,Suffix Guess\n64,"[1,2,3,4,5,6,7,8]"\n'), "submission", "'64' is not in 0..63"
     ),
-    "no rules": Row(content(RULES, None), "code", f"{RULES}: no such file"),
+    "no rules": Row(content(RULES, None), "code", f"no such file: {RULES}"),
     "invalid rules": Row(content(RULES, b"row_cap = 'many'"), "code", f"{RULES}: not the rules of a round"),
     "a round named by a path": Row(
         replaced(RULES, b'^name = "small"', b'name = "../../etc/passwd"'), "code", f"{RULES}: not the rules of a round"

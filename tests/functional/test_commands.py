@@ -225,11 +225,14 @@ def test_a_limit_attacks_only_the_first_examples(machine: Machine) -> None:
         (("run", "drawz"), ("unknown attack 'drawz'", "did you mean draws?")),
         (("run", "draws", "--round", "demmo"), ("unknown round 'demmo'", "did you mean demo?")),
         (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
-        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or directory",)),
+        (
+            ("run", "draws", "--set", "file=/nowhere/at/all"),
+            ("no such file or directory: /nowhere/at/all. Check the path.",),
+        ),
         (("run", "greedy", "--device", "cuda:99"), ("--device: cuda:99 is not available",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
-        (("show", "nothing"), ("unknown name 'nothing'", "harness list runs (or audits, attacks, rounds")),
+        (("show", "nothing"), ("unknown name 'nothing'", "`harness list KIND` lists them")),
         (("watch", "latest"), ("there is no run yet",)),
         (("resume", "zzzz"), ("unknown run 'zzzz'",)),
     ],
@@ -250,13 +253,13 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("draws", "--set", "trails=3"), "Invalid value for --set: unknown parameter 'trails': did you mean trials?"),
-        (("draws", "--set", "trials=many"), "Invalid value for --set: trials: must be a whole number, got 'many'"),
+        (("draws", "--set", "trails=3"), "harness: --set: unknown parameter 'trails': did you mean trials?"),
+        (("draws", "--set", "trials=many"), "harness: --set: trials: must be a whole number, got 'many'"),
         (("draws", "--set", "trials"), "--set: 'trials' is not NAME=VALUE."),
         (("draws", "--budget", "soon"), "--budget: 'soon' is not a duration"),
-        (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
-        (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
-        (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
+        (("draws", "--target", "gpt2"), "harness: --target: draws does not use a target. Remove --target."),
+        (("draws", "--device", "cpu"), "harness: --device: draws does not use a target. Remove --device."),
+        (("greedy", "--device", "gpu0"), "harness: --device: unknown device 'gpu0'."),
         (("greedy", "--threads", "99999"), "--threads: must be at most 4096"),
         (("greedy", "--dtype", "float8"), "--dtype: "),
     ],
@@ -377,6 +380,7 @@ def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> No
 
 def test_runs_are_stored_in_the_home_option(machine: Machine) -> None:
     home = machine.folder / "elsewhere"
-    assert machine.run("--home", str(home), "list", "runs").stderr.startswith("no runs yet")
+    absent = machine.run("--home", str(home), "list", "runs", code=1).stderr
+    assert absent.startswith(f"harness: no such directory of --home or HARNESS_HOME: {home}.")
     done = machine.run("--home", str(home), "run", "draws", *machine.plugin(), "--set", "pause=0", "--json")
     assert json.loads(done.stdout)["directory"].startswith(str(home / "runs"))

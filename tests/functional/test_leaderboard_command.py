@@ -118,11 +118,11 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
     [
         (("absent",), 1, "absent contains no bundles"),
         (("state",), 1, "state contains no bundles"),
-        (("entries", "--html", "absent/board.html"), 1, "absent: no such directory"),
-        (("entries", "--answers", "absent.npy"), 1, "absent.npy: no such file"),
+        (("entries", "--html", "absent/board.html"), 1, "no such directory: absent"),
+        (("entries", "--answers", "absent.npy"), 1, "no such file: absent.npy"),
         (("entries", "--answers", "few.npy"), 1, "9 answers for 64 prefixes"),
-        (("entries", "--frozen", "absent"), 1, "absent: no such directory"),
-        (("entries", "--received", "absent.csv"), 1, "absent.csv: no such file"),
+        (("entries", "--frozen", "absent"), 1, "no such directory: absent"),
+        (("entries", "--received", "absent.csv"), 1, "no such file: absent.csv"),
         (("entries", "--verify"), 2, "no source to install the bundle's environment from"),
     ],
 )

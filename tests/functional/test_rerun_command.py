@@ -179,7 +179,7 @@ def test_invalid_training_rows_are_refused(bundler: Bundler, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("absent/out.csv", "absent: no such directory"),
+        ("absent/out.csv", "no such directory: absent"),
         ("scores.csv", "scores.csv is the name of the scores. Name the submission differently"),
         ("taken", "taken is a directory"),
     ],

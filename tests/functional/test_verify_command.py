@@ -209,7 +209,9 @@ def test_rules_that_nobody_can_check_and_a_short_description_are_noted(
     assert notes["description"].startswith("the description has 6 words outside tables and examples; two to five")
     without = altered(draws.zip, tmp_path / "y.zip", {"description/method.md": None}, prefixes_sha256="0" * 64)
     verdict = bundler.machine.json("bundle", "verify", str(without), *options, code=1)
-    assert finding(verdict, "description")["sentence"].endswith("counted: description/method.md: no such file")
+    assert finding(verdict, "description")["sentence"].endswith(
+        "counted: no such file: description/method.md. Check the path"
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,13 +221,13 @@ def test_rules_that_nobody_can_check_and_a_short_description_are_noted(
         (("--prefixes", "p.npy", "--round", "r.toml"), 2, "use either --prefixes or --round, not both"),
         (("--round", "round.toml", "--answers", "a.npy"), 2, "--answers"),
         (("--round", "absent.toml", "--own-environment"), 1, "absent.toml"),
-        (("--prefixes", "absent.npy", "--own-environment"), 1, "absent.npy: no such file"),
-        (("--round", "round.toml", "--own-environment", "--frozen", "absent.zip"), 1, "absent.zip: no such file"),
+        (("--prefixes", "absent.npy", "--own-environment"), 1, "no such file: absent.npy"),
+        (("--round", "round.toml", "--own-environment", "--frozen", "absent.zip"), 1, "no such file: absent.zip"),
         (("--round", "round.toml", "--own-environment", "--device", "gpu"), 2, "unknown device 'gpu'"),
-        (("--round", "round.toml", "--wheels", "absent"), 2, "no such directory: absent"),
+        (("--round", "round.toml", "--wheels", "absent"), 1, "no such directory: absent"),
         (("--round", "round.toml"), 2, "no source to install the bundle's environment from"),
         (("--round", "round.toml", "--own-environment", "--patch", "team.toml"), 2, "needs --frozen"),
-        (("--frozen", "team.toml", "--patch", "absent.patch"), 1, "absent.patch: no such file"),
+        (("--frozen", "team.toml", "--patch", "absent.patch"), 1, "no such file: absent.patch"),
         (("--frozen", "team.toml"), 1, "team.toml: not a valid zip file"),
         (("--round", "round.toml", "--own-environment", "--budget", "soon"), 2, "'soon' is not a duration"),
         (("--round", "round.toml", "--work", ".", "--own-environment"), 1, "is not empty"),

@@ -100,7 +100,7 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
     notes = Notes()
     documents = [text for document in corpus.documents(notes) if (text := "".join(document.lines).strip())]
     if not documents:
-        why = notes.sentences[0] if notes.sentences else "It is empty."
+        why = notes.sentences[0] if notes.sentences else "It is empty. Name a file or directory with text."
         raise HarnessError(f"{corpus.path} contains no text. {why}")
     prefixes, suffixes = (np.empty((0, length), np.int64) for length in (before, after))
     all_notes = [
@@ -178,7 +178,7 @@ def _text_pairs(
     names: list[str] = []
     cuts = list((_cut_pairs if has_pairs else _cut_texts)(source, tokenizer, before, after, notes, names))
     if not cuts:
-        why = notes.sentences[0] if notes.sentences else "It is empty."
+        why = notes.sentences[0] if notes.sentences else "It is empty. Name a file or directory with text."
         fields = " A record has `prefix` and `suffix`, or its text in the field of --field." if has_fields else ""
         raise HarnessError(
             f"{path} contains no {'pair' if has_pairs else f'text of {before + after} tokens'}. {why}{fields} Set "

@@ -285,7 +285,8 @@ def _fail(name: str, sample: Sample, length: int | None, notes: Notes) -> NoRetu
         size = f"{words} on both sides of its cut" if length is None else f"more than {length} {words}"
         advice = "Use longer paragraphs" + (" or a smaller --prompt-length" if length and length > 1 else "")
         raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {size}. {advice}.")
-    raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")
+    why = notes.sentences[0] if notes.sentences else "It is empty. Name a file or directory with text."
+    raise HarnessError(f"{name} contains no paragraph. {why}")
 
 
 def _dataset(sides: Sequence[Sample], prompt_length: int | None, notes: list[str]) -> Dataset:

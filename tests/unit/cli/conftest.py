@@ -13,6 +13,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that holds everything the command line reads and writes."""
     for name, value in {**homes(tmp_path), "HARNESS_CONFIG": str(tmp_path / "config")}.items():
         monkeypatch.setenv(name, value)
+    (tmp_path / "state").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -83,6 +83,7 @@ def test_home_is_accepted_before_and_after_the_command(
 ) -> None:
     recorded_run(home)
     assert harness("list", "runs", "--json").json["runs"]
+    (home / "other").mkdir()
     assert harness(*arguments).err.startswith("no runs yet")
 
 

@@ -51,11 +51,11 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
     summary = harness("show", "aaaa", "--json").json
     assert ids(harness, "--status", "finished") == ["aaaa-one"]
     assert set(ids(harness, "--attack", summary["attack"])) == {"aaaa-one", "bbbb-two"}
-    assert ids(harness, "--attack", "other") == ids(harness, "--round", "other") == []
+    assert ids(harness, "--attack", "greedy") == ids(harness, "--round", "demo") == []
     assert set(ids(harness, "--round", summary["round"])) == {"aaaa-one", "bbbb-two"}
     assert len(ids(harness, "--limit", "1")) == 1
     done = harness("list", "runs", "--status", "done")
-    assert done.code == 2 and "'done' is none of queued" in done.err
+    assert done.code == 2 and "unknown status 'done'" in done.err
 
 
 def test_warnings_and_the_step_of_an_open_batch_are_shown(harness: CommandLine, home: Path) -> None:

@@ -198,7 +198,7 @@ def test_an_endless_line_of_text_is_one_fault(faults):
 
 @pytest.mark.parametrize("place", ["absent.csv", "."])
 def test_an_unreadable_file_is_named(place, tmp_path: Path):
-    with pytest.raises(HarnessError, match="cannot be read"):
+    with pytest.raises(HarnessError, match=r"no such file|cannot be read"):
         read_submission(tmp_path / place, RULES)
 
 

@@ -185,7 +185,7 @@ def test_a_required_parameter_is_always_changed(tmp_path: Path) -> None:
         ({"trials": "0", "mode": "c"}, "trials: must be at least 1, got '0'; mode: must be 'a' or 'b', got 'c'."),
         ({"trails": "3"}, "unknown parameter 'trails': did you mean trials?"),
         ({"label": "order"}, "label: the letters must ascend, got 'order'."),
-        ({"zzz": "3"}, "unknown parameter 'zzz': harness show attack lists them."),
+        ({"zzz": "3"}, "unknown parameter 'zzz': `harness show attack` lists them."),
     ],
 )
 def test_an_invalid_value_is_reported_in_one_sentence(attack: Path, given: dict[str, str], message: str) -> None:

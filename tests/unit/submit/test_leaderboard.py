@@ -239,7 +239,7 @@ def test_only_frozen_code_is_ranked_with_its_approved_patch(tmp_path: Path) -> N
     assert entries["patched.zip"].patch == f"1 file, 1 line added, 1 removed, {len(PATCH)} bytes"
     assert entries["changed.zip"].unranked == "1 file differs from the frozen code: run.sh"
     assert entries["added.zip"].unranked == "1 file differs from the frozen code: x"
-    assert entries["absent.zip"].unranked == f"{frozen / 'absent.zip'}: no such file"
+    assert entries["absent.zip"].unranked == f"no such file: {frozen / 'absent.zip'}. Check the path"
     (frozen / "same.patch").write_bytes(b"nothing")
     (frozen / "patched.patch").write_bytes(PATCH * 2)
     entries = {entry.bundle: entry for entry in _ranked(bundles, records=OrganizerRecords(frozen))}
