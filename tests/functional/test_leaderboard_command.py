@@ -116,7 +116,7 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("absent",), 1, "absent contains no bundles"),
+        (("absent",), 1, "no such directory: absent."),
         (("state",), 1, "state contains no bundles"),
         (("entries", "--html", "absent/board.html"), 1, "no such directory: absent"),
         (("entries", "--answers", "absent.npy"), 1, "no such file: absent.npy"),

@@ -56,7 +56,7 @@ def test_redact_removes_guesses(reported: tuple[Machine, str, str]) -> None:
     ("out", "code", "sentence"),
     [
         ("page.pdf", 2, "page.pdf: a report is an .html file. Choose another name."),
-        ("absent/page.html", 1, "no such directory: absent."),
+        ("absent/page.html", 1, "no such directory: absent. Check the path."),
     ],
 )
 def test_an_invalid_output_path_is_refused(

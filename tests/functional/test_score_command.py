@@ -108,7 +108,7 @@ def test_the_curve_is_written_to_a_file(folder: Path):
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--answers", "absent.npy"], "no such file: absent.npy."),
+        (["--answers", "absent.npy"], "absent.npy. Check the path"),
         (["--answers", "guesses.csv"], "not a plain .npy array"),
         (["--answers", "answers.npy", "--last", "5"], "has 4 rows. Lower --last 5."),
         (["--answers", "prefixes.npy"], "line 2: expected a suffix of 2 tokens, found 3"),

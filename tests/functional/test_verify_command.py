@@ -217,7 +217,7 @@ def test_rules_that_nobody_can_check_and_a_short_description_are_noted(
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        ((), 2, "use --prefixes FILE or --round ROUND"),
+        ((), 2, "Use --prefixes FILE or --round ROUND"),
         (("--prefixes", "p.npy", "--round", "r.toml"), 2, "use either --prefixes or --round, not both"),
         (("--round", "round.toml", "--answers", "a.npy"), 2, "--answers"),
         (("--round", "absent.toml", "--own-environment"), 1, "absent.toml"),

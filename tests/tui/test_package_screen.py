@@ -140,7 +140,7 @@ async def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, he
     (here / "team.toml").rename(here / "ours.toml")
     async with open_package(finished) as pilot:
         await typed(pilot, 0, "our")
-        await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
+        await until(pilot, lambda: row(pilot, "team").startswith("✗ team no such file: our"))
         assert "✗ no such file" in screen_text(pilot.app)
         await press(pilot, "right", then=lambda: is_ready(pilot))
         await typed(pilot, 2, "far")
