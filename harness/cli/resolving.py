@@ -76,7 +76,7 @@ def resolve_run(
         attack = replace(attack, guesses_per_example=request.guesses_per_example)
     devices = _workers(request)
     shards: tuple[str, ...] = ()
-    if request.shard_target:
+    if request.split_target:
         shards, devices = _require_shards(attack, devices), ()
     record = reference = None
     if attack.uses_target:
@@ -129,11 +129,11 @@ def _require_shards(attack: AttackFile, devices: tuple[str, ...]) -> tuple[str, 
     """Return the devices that the target is split over. Raises a usage error for one device, or without a target."""
     if not attack.uses_target:
         raise typer.BadParameter(
-            f"{attack.name} does not use a target. Remove --shard-target.", param_hint="--shard-target"
+            f"{attack.name} does not use a target. Remove --split-target.", param_hint="--split-target"
         )
     if len(devices) < 2:
         raise typer.BadParameter(
-            "needs two devices or more. Name them with --devices, such as 0,1.", param_hint="--shard-target"
+            "needs two devices or more. Name them with --devices, such as 0,1.", param_hint="--split-target"
         )
     return devices
 

@@ -19,7 +19,7 @@ from harness.core.times import parse_duration
 
 _PLACES = {"device", "devices", "shards", "ray"}
 """Options that say where a run is computed. One replaces the others."""
-WORKERS = ("devices", "shard_target", "shards", "ray")
+WORKERS = ("devices", "split_target", "shards", "ray")
 """Options that divide a run among workers or devices."""
 RESOLVED = frozenset(
     {"attack", "attacks", "settings", "preset", "guesses_per_example", "round", "seed", "budget"}
@@ -160,7 +160,7 @@ class RunRequest(ModelOptions):
         unset="none",
         description="Devices that share the run: 0,1, all or cpu:N.",
     )
-    shard_target: bool = option(
+    split_target: bool = option(
         False, panel="Device", needs_target=True, description="Split the target over --devices."
     )
     shards: int | None = option(
@@ -192,8 +192,8 @@ class RunRequest(ModelOptions):
             raise ValueError("--devices: cannot be used together with --device")
         if (self.shards is None) != (self.ray is None):
             raise ValueError("--shards: give --shards and --ray together")
-        if self.shards is not None and (self.shard_target or self.devices is not None):
-            second = "--shard-target" if self.shard_target else "--devices"
+        if self.shards is not None and (self.split_target or self.devices is not None):
+            second = "--split-target" if self.split_target else "--devices"
             raise ValueError(f"--shards: cannot be used together with {second}")
         if self.ray in ("local", "none"):
             raise ValueError("--ray: name a cluster. On one machine, --devices shares a run")
@@ -217,7 +217,7 @@ class RunRequest(ModelOptions):
         typed = {name: getattr(self, name) for name in self.model_fields_set}
         left_out = set(_PLACES) if typed.keys() & _PLACES else set()
         if typed.keys() & {"device", "shards"}:
-            left_out.add("shard_target")
+            left_out.add("split_target")
         if typed.get("attack", recorded.attack) != recorded.attack:
             left_out |= {"settings", "preset"}
         elif self.settings:

@@ -112,7 +112,7 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
 def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_named(
     few: Bundler, tmp_path: Path
 ) -> None:
-    packed = _packed(few, REFERENCE.name, tmp_path, "--devices", "cpu:2", "--shard-target")
+    packed = _packed(few, REFERENCE.name, tmp_path, "--devices", "cpu:2", "--split-target")
     for name, content in files_of(packed.zip).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)

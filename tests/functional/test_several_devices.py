@@ -224,7 +224,7 @@ def test_a_run_like_another_uses_its_devices(machine: Machine) -> None:
     assert "2, on cpu" in machine.run("show", summary["id"]).stdout
 
 
-SPLIT = (*TWO, "--shard-target", "--threads", "1")
+SPLIT = (*TWO, "--split-target", "--threads", "1")
 DEMO = ("--round", "demo", "--target", "demo-tiny", "--limit", "16")
 
 
@@ -266,9 +266,9 @@ def test_the_pieces_of_a_target_are_recorded_and_used_again(machine: Machine) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("baseline", "--shard-target"), "needs two devices or more. Name them with --devices, such as 0,1."),
-        (("baseline", "--devices", "cpu:1", "--shard-target"), "needs two devices or more."),
-        (("replay", "--set", "source=x.csv", *SPLIT), "replay does not use a target. Remove --shard-target."),
+        (("baseline", "--split-target"), "needs two devices or more. Name them with --devices, such as 0,1."),
+        (("baseline", "--devices", "cpu:1", "--split-target"), "needs two devices or more."),
+        (("replay", "--set", "source=x.csv", *SPLIT), "replay does not use a target. Remove --split-target."),
     ],
 )
 def test_a_target_cannot_be_split_without_devices(machine: Machine, arguments: Any, words: str) -> None:
@@ -278,5 +278,5 @@ def test_a_target_cannot_be_split_without_devices(machine: Machine, arguments: A
 
 def test_a_target_with_fewer_blocks_than_devices_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.resolving.usable_cores", lambda: 8)
-    message = machine.run("run", "baseline", *DEMO, "--devices", "cpu:5", "--shard-target", code=1).stderr
+    message = machine.run("run", "baseline", *DEMO, "--devices", "cpu:5", "--split-target", code=1).stderr
     assert "demo-tiny has 4 blocks and cannot be split over 5 devices. Name fewer with --devices." in message

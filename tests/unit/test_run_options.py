@@ -43,12 +43,12 @@ EXAMPLES: dict[str, Any] = {
     "dtype": "bfloat16",
     "threads": 2,
     "devices": "cpu:2",
-    "shard_target": True,
+    "split_target": True,
     "shards": 4,
     "ray": "auto",
 }
 """A value of each option that is not its default."""
-_NEEDS = {"devices": ("shard_target",), "shards": ("ray",), "ray": ("shards",), "shard_target": ("devices",)}
+_NEEDS = {"devices": ("split_target",), "shards": ("ray",), "ray": ("shards",), "split_target": ("devices",)}
 
 
 class Wider(RunRequest):
@@ -214,8 +214,8 @@ def test_an_attack_without_a_target_has_no_option_that_needs_one() -> None:
 @pytest.mark.parametrize(
     ("recorded", "typed", "left"),
     [
-        ({"devices": "0,1", "shard_target": True}, {"device": "cpu"}, {"device": "cpu"}),
-        ({"devices": "0,1", "shard_target": True}, {"devices": "2,3"}, {"devices": "2,3", "shard_target": True}),
+        ({"devices": "0,1", "split_target": True}, {"device": "cpu"}, {"device": "cpu"}),
+        ({"devices": "0,1", "split_target": True}, {"devices": "2,3"}, {"devices": "2,3", "split_target": True}),
         ({"shards": 2, "ray": "auto"}, {"devices": "cpu:2"}, {"devices": "cpu:2"}),
         ({"device": "cuda:1"}, {"shards": 2, "ray": "auto"}, {"shards": 2, "ray": "auto"}),
     ],
@@ -244,7 +244,7 @@ def test_parameters_are_merged_and_those_of_another_attack_are_left_out() -> Non
         ({"shards": 2}, "--shards: give --shards and --ray together"),
         ({"ray": "auto"}, "--shards: give --shards and --ray together"),
         ({"shards": 2, "ray": "auto", "devices": "0"}, "--shards: cannot be used together with --devices"),
-        ({"shards": 2, "ray": "auto", "shard_target": True}, "--shards: cannot be used together with --shard-target"),
+        ({"shards": 2, "ray": "auto", "split_target": True}, "--shards: cannot be used together with --split-target"),
         ({"shards": 2, "ray": "local"}, "--ray: name a cluster"),
         ({"budget": "soon"}, "--budget: 'soon' is not a duration"),
         ({"dtype": "int8"}, "--dtype: "),
