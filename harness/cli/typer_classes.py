@@ -43,6 +43,8 @@ _CONTEXT = "command_context"
 _IS_SHORT = "harness.help_is_short"
 _METAVARS = {int: "N", float: "N"}
 _RANGE = re.compile(r"(?:; )?\b(?:x>=(?P<minimum>[\d.]+)|(?:(?P<low>[\d.]+)<=)?x<=(?P<maximum>[\d.]+))")
+TyperUsageError: Any = typer.BadParameter.__base__
+"""The class of errors in the use of commands and options, to which Typer gives no public name."""
 
 
 def _set_home(home: Path | None) -> None:
@@ -70,10 +72,6 @@ def _common(
     ),
 ) -> None:
     """Declare the options that every command accepts."""
-
-
-TyperUsageError: Any = typer.BadParameter.__base__
-"""The class of errors in the use of commands and options, to which Typer gives no public name."""
 
 
 def usage_sentence(error: Any) -> str:
