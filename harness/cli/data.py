@@ -16,7 +16,7 @@ from harness.cli.progress import ProgressBars
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap
-from harness.core.files import file_errors, write_export
+from harness.core.files import file_errors, read_start, write_export
 from harness.core.paths import data_home
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.text import align_columns
@@ -106,7 +106,7 @@ def write_example_data(
         path = folder / name
         make_directory(path.parent)
         with file_errors(path):
-            is_same = path.exists() and path.read_bytes() == content
+            is_same = path.exists() and read_start(path, len(content) + 1) == content
         if path.exists() and not is_same and not force:
             raise HarnessError(f"{path} exists with other content. Choose another directory, or use --force.")
         if not is_same:
