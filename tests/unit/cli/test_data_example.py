@@ -59,5 +59,5 @@ def test_a_package_without_the_example_data_names_the_file(
 ) -> None:
     monkeypatch.setattr("harness.data.example.EXAMPLE", tmp_path / "absent")
     done = harness("data", "example", str(tmp_path / "example"))
-    assert done.code == 1 and "absent/copies.npy: cannot be read" in done.err and done.err.count("\n") == 1
+    assert done.code == 1 and "absent/copies.npy" in done.err and done.err.count("\n") == 1
     assert paths.EXAMPLE_DATA in paths.BUILT_IN_ANSWERS
