@@ -91,7 +91,7 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(unsandboxed_m
     reaper = psutil.Process(int(record["pid"]))
     reaper.suspend()
     kill_supervisor(folder)
-    assert len(processes_that_name(marker)) >= CHILDREN
+    wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     resumed = unsandboxed_machine.start("resume", folder.id, "--detach")
     resumed.communicate(timeout=60)
     assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE

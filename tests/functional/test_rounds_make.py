@@ -184,7 +184,7 @@ def test_a_team_takes_part_with_the_commands_of_its_page(machine: Machine, draw:
     out, kept = machine.folder / "mine", machine.folder / "kept"
     draw(2_000, "--answers-out", kept)
     team = Machine(machine.folder / "team")
-    shutil.copytree(out, team.folder)
+    shutil.copytree(out, team.folder, dirs_exist_ok=True)
     page = (out / "TEAMS.md").read_text()
     (toml,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     (team.folder / "team.toml").write_text(toml)

@@ -184,9 +184,10 @@ async def test_the_mouse_and_the_focus_harm_no_screen(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
-async def test_each_key_of_the_footer_does_something(records: tuple[RunFolder, RunFolder, RunFolder]) -> None:
+async def test_each_key_of_the_footer_does_something(
+    records: tuple[RunFolder, RunFolder, RunFolder], commands: Path
+) -> None:
     async with open_app(size=(160, 50), attacks_folder=PLUGINS) as pilot:
         app = pilot.app
         assert isinstance(app, HarnessApp)
@@ -201,7 +202,7 @@ async def test_each_key_of_the_footer_does_something(records: tuple[RunFolder, R
                 await pilot.pause()
 
             await go()
-            await press_all(pilot, app.main, go)
+            await press_all(pilot, app.main, go, commands)
         for make in SCREENS.values():
             for number in range(len(make(shown))):
 
@@ -213,12 +214,17 @@ async def test_each_key_of_the_footer_does_something(records: tuple[RunFolder, R
                     await until(pilot, lambda: "reading …" not in screen_text(app))
 
                 await open_()
-                await press_all(pilot, app.screen, open_)
+                await press_all(pilot, app.screen, open_, commands)
                 await only(pilot, app.main)
 
 
-async def press_all(pilot: Pilot[None], screen: Screen[Any], again: Callable[[], Awaitable[object]]) -> None:
-    """Press each key that the footer shows, and assert that something is seen to happen. again: opens what it is of."""
+async def press_all(
+    pilot: Pilot[None], screen: Screen[Any], again: Callable[[], Awaitable[object]], commands: Path
+) -> None:
+    """Press each key that the footer shows, and assert that something is seen to happen.
+
+    again: opens what the footer is of. commands: the file with those that were started.
+    """
     shown = [active.binding for active in screen.active_bindings.values() if active.binding.show and active.enabled]
     for binding in {binding.action: binding for binding in shown}.values():
         if binding.action in ("app.quit", "quit"):
@@ -227,16 +233,20 @@ async def press_all(pilot: Pilot[None], screen: Screen[Any], again: Callable[[],
         # The focus may be elsewhere now, and with it the keys.
         if binding.action not in {active.binding.action for active in pilot.app.screen.active_bindings.values()}:
             continue
-        before = what_is_seen(pilot)
+        before = what_is_seen(pilot, commands)
         await pilot.press(binding.key)
-        await until(pilot, lambda before=before: what_is_seen(pilot) != before)
+        try:
+            await until(pilot, lambda before=before: what_is_seen(pilot, commands) != before)
+        except AssertionError:
+            raise AssertionError(f"{binding.key} ({binding.action}) does nothing on {screen}") from None
 
 
-def what_is_seen(pilot: Pilot[None]) -> tuple[object, ...]:
-    """Return the text on the screen, the screens, the focus, the notifications and the clipboard."""
+def what_is_seen(pilot: Pilot[None], commands: Path) -> tuple[object, ...]:
+    """Return the text on the screen, the screens, the focus, the notifications, the clipboard and the commands."""
     app = pilot.app
     notified = len(app._notified) if isinstance(app, HarnessApp) else 0
-    return screen_text(app), tuple(app.screen_stack), app.focused, notified, app.clipboard
+    started = commands.read_text() if commands.exists() else ""
+    return screen_text(app), tuple(app.screen_stack), app.focused, notified, app.clipboard, started
 
 
 async def handle(pilot: Pilot[None]) -> None:

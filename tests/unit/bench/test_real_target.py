@@ -136,7 +136,7 @@ def test_files_that_are_missing_or_damaged_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "SATML", tmp_path)
     monkeypatch.setattr(recorded_trials, "TRIALS", tmp_path)
     for load in (data.training_rows, recorded_trials.recorded_trials):
-        with pytest.raises(HarnessError, match=r"(preprefix\.npy|suffixes\.npy\.xz): "):
+        with pytest.raises(HarnessError, match=r"(preprefix\.npy|suffixes\.npy\.xz)"):
             load()
     (tmp_path / "suffixes.npy.xz").write_bytes(lzma.compress(b"text")[:-20])
     with pytest.raises(HarnessError, match=r"suffixes\.npy\.xz: cannot be read"):
