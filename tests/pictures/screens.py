@@ -37,7 +37,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "keys": (("question_mark",), "This screen"),
     "round": (("b",), "satml-dev"),
     "attacks": (("2",), "import "),
-    "new-run": (("2", "enter"), "Round to attack"),
+    "new-run": (("2", "enter"), "Bundled demo"),
     "audits": (("3",), "How much"),
     "audit": (("3", "down", "enter"), "Probably"),
     "book": (("3", "enter"), "≥ 50 %"),
