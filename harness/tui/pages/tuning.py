@@ -38,7 +38,7 @@ from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_BAR_CELLS = 20
+_BAR_CELLS = 12
 _LOOK_SECONDS = 1.0
 _MEANINGS = {"running": "active", "finished": "good", "not running": "dim"}
 _EMPTY = "No tunings yet. A tuning searches an attack's parameters on training examples. t on an attack starts one."
@@ -140,7 +140,7 @@ class TuningPage(Page):
             with Horizontal():
                 yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
                 importance = Static("", id="importance-text")
-                yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
+                yield Panel(importance, id="importance", label="Importance", title="Importance (fANOVA)")
 
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
