@@ -147,7 +147,7 @@ def list_tunings(json: Json = False) -> None:
     rows = [
         tuning.model_dump(include={"id", "created_at"})
         | tuning.request.model_dump(include={"attack", "round"})
-        | {"runs": parents.count(tuning.id), "state": state_of(tuning, parents.count(tuning.id))}
+        | {"runs": (runs := parents.count(tuning.id)), "state": state_of(tuning, runs)}
         for tuning in tunings
     ]
     _print_list(

@@ -19,6 +19,8 @@ from harness.runs.subcommand import PROGRAM
 from harness.sweeps.tuning import TUNINGS, Tuning, runs_of
 
 _STARTS_WITHIN_SECONDS = _ENDS_WITHIN_SECONDS = 60.0
+# A process first locks the file and then writes its name there.
+_NAMED_WITHIN_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 
 
@@ -33,8 +35,13 @@ def log_file(id_: str) -> Path:
 
 
 def is_at_work(id_: str) -> bool:
-    """Return True if a process continues the tuning, in this PID namespace or any other."""
-    return is_locked(lock_file(id_))
+    """Return True if a process continues the tuning, in this PID namespace or any other. A lock that cannot be read
+    belongs to none.
+    """
+    try:
+        return is_locked(lock_file(id_))
+    except (HarnessError, OSError):
+        return False
 
 
 def state_of(tuning: Tuning, runs: int) -> str:
@@ -89,8 +96,9 @@ def stop_tuning(id_: str) -> None:
     """
     until, asked = time.monotonic() + _ENDS_WITHIN_SECONDS, None
     while is_at_work(id_):
-        with as_harness_error(lock_file(id_)):
-            process = Process.from_record(json.loads(read_start(lock_file(id_))))
+        process = _process_of(id_)
+        if process is None:
+            continue
         if not process.is_here and is_at_work(id_):
             raise HarnessError(f"{id_} runs in another container or on another host. Stop it there.")
         if process != asked:
@@ -103,3 +111,22 @@ def stop_tuning(id_: str) -> None:
     for run in runs_of(id_):
         if run.status is not None and not run.status.is_over:
             stop_run(run.folder)
+
+
+def _process_of(id_: str) -> Process | None:
+    """Return the process that its lock names, or None if the tuning ends before it names one.
+
+    Raises HarnessError if the lock names none, or one that ended before, for five seconds.
+    """
+    until = time.monotonic() + _NAMED_WITHIN_SECONDS
+    while is_at_work(id_):
+        is_late = time.monotonic() > until
+        if text := read_start(lock_file(id_)):
+            with as_harness_error(lock_file(id_)):
+                process = Process.from_record(json.loads(text))
+            if process.is_here or is_late:
+                return process
+        elif is_late:
+            raise HarnessError(f"{lock_file(id_)} names no process. Stop the process that has it open.")
+        time.sleep(_POLL_SECONDS)
+    return None

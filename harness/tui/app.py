@@ -30,8 +30,6 @@ from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.sweeps.record import SWEEPS
-from harness.sweeps.tuning import TUNINGS
 from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
@@ -318,6 +316,9 @@ class HarnessApp(OrderedKeysApp):
 
     def _announce_end(self, run: RunSummary) -> None:
         """Ring the bell, show the score, and start the user's command `on_finish`, without a shell."""
+        from harness.sweeps.record import SWEEPS  # not before the first paint
+        from harness.sweeps.tuning import TUNINGS
+
         # A tuning and a sweep have hundreds of runs.
         if run.parent not in (*TUNINGS.ids(), *SWEEPS.ids()):
             self.bell()

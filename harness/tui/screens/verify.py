@@ -29,7 +29,7 @@ class VerifyScreen(FormScreen):
     def __init__(self, bundle: Path, *, round_name: str, seconds: float | None) -> None:
         """seconds: that the run of the team took."""
         super().__init__()
-        self._bundle, self._round_name, self._seconds = bundle, round_name, seconds
+        self._bundle, self._round_name, self._seconds, self._sandbox = bundle, round_name, seconds, ""
 
     def heading(self) -> Content:
         """Return the name of the bundle, and what its code does."""

@@ -1,4 +1,4 @@
-"""Wrong invocations: messages say what is wrong, where, and what to do; exit codes are those of exit-codes.md."""
+"""Wrong invocations: messages say what is wrong, where, and what to do; exit codes are those of command-line.md."""
 
 import json
 import zipfile

@@ -90,8 +90,8 @@ def test_figures_of_a_narrow_table_have_different_names() -> None:
     thresholds = ("trigrams", "first 5 words", "first 10 words", "overlap")
     names = [f"passed, {threshold}, {side}" for threshold in thresholds for side in ("corpus", "control")]
     figures = [AuditFigure(name, 0.5, None, None, 1) for name in names]
-    shown = [cells[0] for cells in cells_of(figures, 14)]
-    assert all(len(name) <= 48 for name in shown)
+    shown = [cells[0] for cells in cells_of(figures, 30)]
+    assert all(len(name) <= 30 for name in shown) and len(set(shown)) == len(names)
 
 
 def test_each_stage_shows_its_progress(audit: AuditSnapshot) -> None:
