@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.core.audit import Inputs, RowsOf
-from harness.core.options import Options
+from harness.core.errors import UsageError
+from harness.core.options import Options, shown_name
 from harness.core.spec import TargetRecord
 
 
@@ -68,6 +69,16 @@ class Subject(Options):
     """Base class of the options that say what an audit measures. Its docstring is the help of the command."""
 
     heading: ClassVar[str] = "Input"
+    NEEDS: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Groups of options, of which each needs a value for one. Some of them can be options of the parameters."""
+
+    def require_needs(self, params: Options) -> None:
+        """Raise UsageError, which names the options, unless each group of `NEEDS` has a value."""
+        for group in self.NEEDS:
+            if not any(getattr(self, name, None) or getattr(params, name, None) for name in group):
+                choices = [shown_name(type(self), name) for name in group]
+                listed = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+                raise UsageError(f"missing {group[0].replace('_', '-')}. Give {listed}.")
 
     @abstractmethod
     def read(self, params: Any, preparation: Preparation) -> Reading:

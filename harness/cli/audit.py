@@ -57,6 +57,7 @@ def audit_command(entry: AuditEntry) -> Callable[..., None]:
             return model_records(ids, request, revision=revision, is_first_served=is_first_served)
 
         preparation = Preparation(request.seed, request.revision, say, find_models, _open_audit)
+        subject.require_needs(params)
         reading = subject.read(params, preparation)
         require_adapter(request, reading.models)
         run_audit(audit_type(reading.params), reading, request, options)

@@ -107,7 +107,7 @@ class Options(Params):
             return cls(**fields)
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            option = f"--{option_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
+            option = f"{shown_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
             raise UsageError(f"{option}{fault_message(fault)}{value_clause(fault)}.") from None
 
     def changed(self, **fields: Any) -> Self:
@@ -149,3 +149,9 @@ def option_name(options: type[Options], field: str) -> str:
     """Return the name of a field on the command line."""
     hints = hints_of(options.model_fields[field]) if field in options.model_fields else {}
     return str(hints.get("name") or field).replace("_", "-")
+
+
+def shown_name(options: type[Options], field: str) -> str:
+    """Return the name of a field in a sentence: `--seed`, or `CORPUS` for an argument."""
+    is_argument = field in options.model_fields and hints_of(options.model_fields[field])["is_argument"]
+    return field.upper() if is_argument else f"--{option_name(options, field)}"

@@ -34,7 +34,7 @@ from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
-from harness.tui.saved_state import load_round_choice, recent_rounds, save_round_choice
+from harness.tui.saved_state import load_theme, recent_rounds, save_theme
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RunActions
@@ -116,8 +116,8 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        self._round_choice = load_round_choice()
-        self._round_name = _round_name(self._round_choice)
+        self._round_choice: str | None = None
+        self._round_name: str | None = None
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
@@ -134,8 +134,9 @@ class HarnessApp(OrderedKeysApp):
     def on_mount(self) -> None:
         open_log()
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
-        if self._settings.theme is not None:
-            self.theme = self._settings.theme
+        theme = self._settings.theme or load_theme()
+        if theme in self.available_themes:
+            self.theme = str(theme)
         self.main = MainScreen()
         self.push_screen(self.main)
         if self.watched is not None:
@@ -201,7 +202,6 @@ class HarnessApp(OrderedKeysApp):
         """Show the runs of a round; of all rounds for an empty choice."""
         self._round_choice = choice or None
         self._round_name = _round_name(self._round_choice)
-        save_round_choice(self._round_choice)
         if self._overview is not None:
             self._apply(self._overview)
 
@@ -246,6 +246,7 @@ class HarnessApp(OrderedKeysApp):
 
         def choose(theme: str | None) -> None:
             self.theme = theme or before
+            save_theme(self.theme)
 
         self.push_screen(ThemeDialog(sorted(self.available_themes), before), choose)
 
@@ -343,18 +344,15 @@ class HarnessApp(OrderedKeysApp):
         except (OSError, ValueError) as error:
             self.notify(f"on_finish cannot be started ({error}).", severity="error")
 
-    def on_run_actions_duplicated(self, event: RunActions.Duplicated) -> None:
-        """Open the form with the values of a run."""
-        self.main.duplicate(event.folder)
-
-    def on_run_actions_compared(self, event: RunActions.Compared) -> None:
-        """Compare a run with the best other one."""
-        self.main.compare(event.folder)
-
-    async def on_run_actions_new_run_asked(self) -> None:
-        """Show the attacks, one of which the user chooses."""
-        await self._return_to_main()
-        await self.main.choose_attack()
+    async def on_run_actions_asked(self, event: RunActions.Asked) -> None:
+        """Show the comparison of a run, the form with its values, or the attacks for a new run."""
+        if event.folder is None:
+            await self._return_to_main()
+            await self.main.choose_attack()
+        elif event.is_compared:
+            self.main.compare(event.folder)
+        else:
+            self.main.duplicate(event.folder)
 
     async def action_go_to_page(self, name: str) -> None:
         self.clear_notifications()

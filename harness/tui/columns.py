@@ -79,6 +79,11 @@ class Row:
         cells = self.source() if callable(self.source) else self.source
         return tuple(cell if callable(cell) else _spans(cell) for cell in cells)
 
+    @property
+    def text(self) -> str:
+        """The words of all cells, in lower case."""
+        return " ".join(part for cell in self.cells if not callable(cell) for part, _ in cell).casefold()
+
 
 class Layout(NamedTuple):
     """The columns that are shown: their numbers and widths, and whether more are hidden at the left or the right."""

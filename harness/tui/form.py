@@ -1,12 +1,10 @@
 """The form of a command: its fields, made from the description of its parameters, and its command line."""
 
 import contextlib
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import product
 from pathlib import Path
 
 from harness.core.errors import HarnessError
@@ -18,12 +16,8 @@ from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.plugins.schema import AttackSchema
 
-MAX_RUNS = 100
-"""The most runs that one form starts."""
 FROM_ROUND = "the round's"
 _MAX_CHOICES = 200
-_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
-"""Digits that a comma may group. With a space after the comma they are two numbers."""
 _REFUSAL = re.compile(r"(?P<option>--[\w-]+): (?P<reason>.+)")
 """The error of a command about one of its options."""
 
@@ -86,15 +80,6 @@ class Field(Parameter):
         default = f"default {shorten(self.default)}" if self.default else ""
         return "; ".join(filter(None, (shorten(", ".join(values), 120), default)))
 
-    def alternatives(self, text: str) -> list[str]:
-        """Return the texts of each run: several for numbers with commas between them.
-
-        `1,000` is one text, and no valid number, because it may mean a thousand. `1, 0` is two.
-        """
-        if self.kind is FieldKind.NUMBER and "," in text and not _THOUSANDS.search(text):
-            return list(dict.fromkeys(part.strip() for part in text.split(",")))
-        return [text]
-
     def value_of(self, text: str) -> str | None:
         """Return the value that `text` stands for, None for the default. An empty parameter that is text is empty."""
         is_literal = self.kind is FieldKind.TEXT and not self.is_option
@@ -104,21 +89,15 @@ class Field(Parameter):
         return value
 
     def error(self, text: str) -> str | None:
-        """Return why `text` is not valid, as a clause; None if it is, or if only the command can tell.
+        """Return why `text` is not valid, as a clause; None if it is, is empty, or if only the command can tell.
 
         The check of a path or a round reads the disk, which may take a while.
         """
-        if len(parts := self.alternatives(text)) > 1:
-            return next((error for part in parts if (error := self.error(part or "?"))), None)
         value = self.value_of(text)
-        if value is None:
-            return "required" if self.default is None else None
-        if self.is_nullable and value.strip().lower() in NULL_WORDS:
+        if value is None or (self.is_nullable and value.strip().lower() in NULL_WORDS):
             return None
         if self.choices:
             return None if value in self.choices else f"expected one of {shorten(', '.join(self.choices))}"
-        if self.kind is FieldKind.NUMBER and "," in value:
-            return "expected digits without commas; for several values write a space after each comma"
         try:
             if self.kind is FieldKind.PATH and not expand_home(value).exists():
                 return None if self.rules.get("format") == NEW_PATH else "no such file or directory"
@@ -149,6 +128,7 @@ class Form:
     command: such as `run baseline`.
     name: under which the values are remembered.
     omitted: parameters without a field.
+    groups: keys of fields, of which each group needs a value for one.
     """
 
     command: tuple[str, ...]
@@ -156,6 +136,27 @@ class Form:
     fields: tuple[Field, ...]
     attacks_folder: Path | None = None
     omitted: int = 0
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def needs(self) -> list[list[Field]]:
+        """The fields of which one is needed, for each need; its first field is marked."""
+        by_key = {field.key: field for field in self.fields}
+        alone = [[field] for field in self.fields if field.default is None]
+        return alone + [[by_key[key] for key in group] for group in self.groups]
+
+    def missing(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the fields that need a value, by field key, with the words for it."""
+        return {
+            fields[0].key: ", or ".join(filter(None, ("needed", " or ".join(field.name for field in fields[1:]))))
+            for fields in self.needs
+            if all(field.value_of(texts.get(field.key, "")) is None for field in fields)
+        }
+
+    def errors(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what is missing or not valid, by field key. It reads the disk, as `Field.error` does."""
+        invalid = {field.key: error for field in self.fields if (error := field.error(texts[field.key]))}
+        return self.missing(texts) | invalid
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -169,19 +170,6 @@ class Form:
         words = [word for field in arguments_first if field.key in values for word in field.words(values[field.key])]
         folder = [] if self.attacks_folder is None else ["--attacks", str(self.attacks_folder)]
         return [*self.command, *words, *folder]
-
-    def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
-        """Return the arguments for each combination of the alternatives; several runs are in one group.
-
-        group: its name, unless the form has one.
-        """
-        texts = {**self.defaults, **texts}
-        choices = {field.key: field.alternatives(texts[field.key]) for field in self.fields}
-        if math.prod(map(len, choices.values())) > MAX_RUNS:
-            raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")
-        lines = [self.command_line(dict(zip(choices, values, strict=True))) for values in product(*choices.values())]
-        is_grouped = len(lines) == 1 or texts.get("--group")
-        return lines if is_grouped else [[*line, "--group", group] for line in lines]
 
     def refused(self, error: str) -> dict[str, str]:
         """Return the fields that an error of the command is about, by field key, with the reason for each."""
@@ -223,13 +211,12 @@ def option_fields(options: type[Options], *, uses_target: bool = True) -> Iterat
             parameter = replace(parameter, rules={"type": "string"})
         option = _field(replace(parameter, default=text, is_nullable=False))
         is_repeatable = is_list and not separator
-        unused = "needed" if is_needed else "not used"
         yield replace(
             option,
             name=(hints.get("name") or parameter.name).replace("_", "-"),
             kind=FieldKind.ROUND if parameter.name.endswith("round") else option.kind,
             description=parameter.description + (" Separate several with commas." if is_repeatable else ""),
-            empty_means=hints.get("unset") or ("" if text or option.kind is FieldKind.SWITCH else unused),
+            empty_means=hints.get("unset") or ("" if text or option.kind is FieldKind.SWITCH else "not used"),
             type=option.type if option.kind is FieldKind.NUMBER else "",
             bounds=() if is_list else option.bounds,
             is_option=True,

@@ -1,4 +1,4 @@
-"""State that the TUI keeps between its starts: the chosen round, and the values of the last run of each attack."""
+"""State that the TUI keeps between its starts: the chosen theme, and the values of the last run of each attack."""
 
 import contextlib
 import json
@@ -15,15 +15,14 @@ _FORMS, _SCREEN = "forms", "screen"
 _MAX_BYTES = 1 << 20
 
 
-def load_round_choice() -> str | None:
-    """Return the round that was chosen last, None for all rounds."""
-    choice = _load(_SCREEN).get("round")
-    return choice if isinstance(choice, str) else None
+def load_theme() -> object:
+    """Return the theme that was chosen last, which may be unknown; None for none."""
+    return _load(_SCREEN).get("theme")
 
 
-def save_round_choice(choice: str | None) -> None:
+def save_theme(theme: str) -> None:
     """Save the choice; do nothing if the file cannot be written."""
-    _save(_SCREEN, {"round": choice})
+    _save(_SCREEN, {"theme": theme})
 
 
 def load_values(form: str, fields: "Iterable[Field]") -> dict[str, str]:

@@ -13,7 +13,6 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
-from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
 from tests.records import Recorded
 from tests.tui.piloting import open_app
@@ -93,12 +92,9 @@ def add_run(machine: Machine) -> Iterator[AddRun]:
 
 
 @pytest.fixture
-def small_round(machine: Machine) -> Iterator[str]:
-    """The file of the small round, which is the chosen one until the test ends."""
-    file = str(machine.folder / "round.toml")
-    save_round_choice(file)
-    yield file
-    save_round_choice(None)
+def small_round(machine: Machine) -> str:
+    """The file of the small round, for the choice of `open_app`."""
+    return str(machine.folder / "round.toml")
 
 
 @pytest.fixture

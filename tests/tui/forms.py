@@ -59,7 +59,7 @@ def stage(pilot: Pilot[None]) -> ScreenApp:
 
 
 def message_of(row: FieldRow) -> str:
-    return str(row.query_one(".facts", Static).content)
+    return str(row.query_one(".error", Static).content)
 
 
 async def typed(pilot: Pilot[None], row: FieldRow, text: str) -> None:

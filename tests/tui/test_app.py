@@ -13,7 +13,6 @@ from textual.widgets import Input
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, show
 from harness.tui.log import log_file
-from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.dialogs import RoundDialog, ThemeDialog
 from harness.tui.screens.keys import KeysScreen, entries_of
 from harness.tui.screens.main import MainScreen
@@ -133,18 +132,27 @@ async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
 # The round.
 
 
-async def test_the_lists_follow_the_round_and_the_next_start_remembers_it(small_round: str) -> None:
-    save_round_choice(None)
+async def test_the_lists_follow_the_round_of_their_terminal(small_round: str) -> None:
     async with open_app() as pilot:
         await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
         await press(pilot, "b", then=RoundDialog)
         burst(pilot, *small_round, "enter")
         await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
         await until(pilot, lambda: "round small" in screen_text(pilot.app))
-    assert load_round_choice() == small_round
     async with open_app() as pilot:
-        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
-        assert "round small" in screen_text(pilot.app)
+        await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
+        assert "all rounds" in screen_text(pilot.app)
+
+
+async def test_the_next_start_has_the_theme_that_was_chosen() -> None:
+    async with open_app() as pilot:
+        await press(pilot, "f4", then=ThemeDialog)
+        table = table_of(pilot, "choices")
+        await until(pilot, lambda: table.key_under_cursor == pilot.app.theme)
+        table.move_to("nord")
+        await press(pilot, "enter", then=MainScreen)
+    async with open_app() as pilot:
+        assert pilot.app.theme == "nord"
 
 
 async def test_typed_text_and_the_arrows_choose_from_one_list(pilot: Pilot[None]) -> None:
@@ -157,11 +165,12 @@ async def test_typed_text_and_the_arrows_choose_from_one_list(pilot: Pilot[None]
     chosen = table.key_under_cursor
     assert field.has_focus and field.value == "satml"
     await press(pilot, "enter", then=MainScreen)
-    assert load_round_choice() == chosen
+    app = pilot.app
+    assert isinstance(app, HarnessApp) and app._round_choice == chosen
     await press(pilot, "b", then=RoundDialog)
     assert table_of(pilot, "choices").key_under_cursor == chosen
     await press(pilot, *"all rounds", "enter", then=MainScreen)
-    assert load_round_choice() is None
+    assert app._round_choice is None
 
 
 async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]) -> None:
@@ -170,7 +179,7 @@ async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]
     await until(pilot, lambda: "[/no.toml" in str(pilot.app.screen.query_one("#problem").render()))
     assert isinstance(pilot.app.screen, RoundDialog)
     await press(pilot, "escape", then=MainScreen)
-    assert load_round_choice() is None
+    assert "all rounds" in screen_text(pilot.app)
 
 
 # Screenshots, the log, the clipboard and errors.

@@ -103,10 +103,9 @@ async def test_results_of_its_runs_are_part_of_the_description(plugins: Path, ad
         await until(pilot, lambda: "  small: 0.500" in text_of(pilot, "#about-text"))
 
 
-@pytest.mark.usefixtures("small_round")
-async def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, add_run: AddRun) -> None:
+async def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, add_run: AddRun, small_round: str) -> None:
     add_run("aaaa-draws-small", range(32))
-    async with open_app(attacks_folder=plugins) as pilot:
+    async with open_app(attacks_folder=plugins, round_choice=small_round) as pilot:
         key = await chosen(pilot, "draws")
         assert title_of(pilot, "attack-list") == "Attacks · best on small"
         await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
@@ -124,7 +123,7 @@ async def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
 
 
 async def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, small_round: str) -> None:
-    async with open_app(attacks_folder=plugins) as pilot:
+    async with open_app(attacks_folder=plugins, round_choice=small_round) as pilot:
         await chosen(pilot, "draws")
         await press(pilot, "n", then=NewRunScreen)
         await until(pilot, lambda: f"--round {small_round}" in text_of(pilot, "#command Static"))
@@ -186,6 +185,19 @@ async def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
         await on_page(pilot, 2)
         await until(pilot, lambda: "nowhere" in text_of(pilot, "#attack-list .why-empty"))
         assert "Attacks: " in screen_text(pilot.app)
+
+
+async def test_a_name_typed_into_the_filter_runs_no_action(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
+        await on_page(pilot, 2)
+        everything = attacks(pilot).keys
+        burst(pilot, "slash", *"draws")
+        await until(pilot, lambda: attacks(pilot).keys == [str(plugins / "draws.py")])
+        burst(pilot, *"naq")
+        await until(pilot, lambda: "Nothing matches. Escape shows all." in screen_text(pilot.app))
+        assert isinstance(pilot.app.screen, MainScreen)
+        await press(pilot, "escape", then=lambda: attacks(pilot).keys == everything)
+        assert attacks(pilot).has_focus
 
 
 async def test_o_sorts_by_each_column_and_then_as_before(pilot: Pilot[None]) -> None:

@@ -16,8 +16,8 @@ from tests.tui.tables import rows_of, table_of
 
 
 @pytest.fixture(autouse=True)
-def here(small_round: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a new directory, with the small round chosen."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a new directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -43,7 +43,7 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         machine.run("bundle", "create", run.id, "--out", str(here / "submissions" / f"{name}.zip"))
     (here / "submissions" / "bad.zip").write_text("[/ no zip")
     stored_run(folder, "cccc-baseline-small", range(24), name="baseline")
-    async with open_app() as pilot:
+    async with open_app(round_choice=small_round) as pilot:
         # The round of the bundles, which have its name.
         await on_page(pilot, 5)
         table = table_of(pilot, "entries")

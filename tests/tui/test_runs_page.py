@@ -67,7 +67,7 @@ async def test_a_filter_keeps_matching_runs_and_escape_removes_it(pilot: Pilot[N
     await listed(pilot, CRASHED)
     assert title_of(pilot, "list") == "Runs · 1 of 2"
     await pilot.press(*"[/q")
-    await until(pilot, lambda: "No run matches. Escape shows all runs." in screen_text(pilot.app))
+    await until(pilot, lambda: "Nothing matches. Escape shows all." in screen_text(pilot.app))
     assert pilot.app.screen.query_one("#filter", Input).value == "CRASH[/q"
     await pilot.press("enter", "escape")
     await listed(pilot, CRASHED, DRAWS)

@@ -24,7 +24,6 @@ from harness.sweeps.tuning import Setting, Tried
 from harness.tui import overview
 from harness.tui.pages import leaderboard, tuning
 from harness.tui.pages.tuning import TuningView
-from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog
@@ -220,8 +219,10 @@ async def test_a_screen(name: str, matches_snapshot: Matcher) -> None:
 # The pages.
 
 
-async def picture_of_page(number: int, is_ready: IsReady, size: tuple[int, int] = NARROW) -> str:
-    async with open_app(size=size) as pilot:
+async def picture_of_page(
+    number: int, is_ready: IsReady, size: tuple[int, int] = NARROW, *, round_choice: str | None = None
+) -> str:
+    async with open_app(size=size, round_choice=round_choice) as pilot:
         await on_page(pilot, number)
         await until(pilot, lambda: is_ready(pilot))
         return await stable_picture(pilot)
@@ -280,7 +281,6 @@ async def test_the_page_of_tunings(patch: pytest.MonkeyPatch, matches_snapshot: 
 async def test_the_page_of_the_leaderboard(patch: pytest.MonkeyPatch, matches_snapshot: Matcher) -> None:
     Path("submissions").mkdir()
     Path("submissions/a.zip").touch()
-    save_round_choice("demo")
     entry = {
         "bundle": "a.zip",
         "team": "team A",
@@ -297,7 +297,7 @@ async def test_the_page_of_the_leaderboard(patch: pytest.MonkeyPatch, matches_sn
     second = entry | {"bundle": "b.zip", "team": "team B", "place": 2, "difference": -0.1, "ties": True}
     answer = {"round": "demo", "error_cap": 100, "entries": [entry, second | {"verified": "not verified"}]}
     patch.setattr(leaderboard, "run_command", lambda *_, **__: answer)
-    matches_snapshot("leaderboard-80", await picture_of_page(5, has_rows("entries", 2)))
+    matches_snapshot("leaderboard-80", await picture_of_page(5, has_rows("entries", 2), round_choice="demo"))
 
 
 async def test_the_page_of_data(matches_snapshot: Matcher) -> None:

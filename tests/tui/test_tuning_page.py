@@ -15,7 +15,6 @@ from harness.runs.status import Status
 from harness.sweeps.tuning import Tried
 from harness.tui.pages import tuning
 from harness.tui.pages.tuning import TuningPage
-from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewRunScreen, NewTuningScreen
 from harness.tui.widgets.form_fields import FieldRow
@@ -100,8 +99,7 @@ async def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine)
 async def test_a_tuning_starts_from_an_attack_and_is_stopped_and_continued_here(machine: Machine) -> None:
     path = machine.folder / "round.toml"
     path.write_text(path.read_text().replace('clusters = "none"', 'clusters = "computed"'))
-    save_round_choice(str(path))
-    async with open_app(size=(160, 40), attacks_folder=PLUGINS) as pilot:
+    async with open_app(size=(160, 40), attacks_folder=PLUGINS, round_choice=str(path)) as pilot:
         await on_page(pilot, 2)
         attacks = table_of(pilot, "attacks")
         await until(pilot, lambda: str(PLUGINS / "draws.py") in attacks.keys)

@@ -22,7 +22,7 @@ from harness.audits.sources import CorpusFiles, field_option, line_ends_option, 
 from harness.core.arrays import Bools
 from harness.core.attack import Field
 from harness.core.audit import Inputs
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.options import option
 from harness.core.tokenizers import Tokenizer
 from harness.corpora.documents import require_fields
@@ -166,6 +166,8 @@ class BookSubject(Subject):
     Computes the probability that each target completes each window of the texts.
     """
 
+    NEEDS = (("text",), ("target",))
+
     text: tuple[Path, ...] = option(
         (),
         metavar="TEXT",
@@ -181,11 +183,7 @@ class BookSubject(Subject):
     target: tuple[str, ...] = target_option()
 
     def read(self, params: BookParams, preparation: Preparation) -> Reading:
-        """Read the texts. Raises HarnessError if no text or target is named, or the texts cannot be read."""
-        if not self.text:
-            raise UsageError("no text is named. Give a file or a directory.")
-        if not self.target:
-            raise UsageError("no target is named. Give --target.")
+        """Read the texts. Raises HarnessError if they cannot be read."""
         require_fields(self.field, [*self.text, self.control])
         params = params.for_targets(self.target, preparation.say)
         records = preparation.find_models(self.target, is_first_served=params.endpoint is not None)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs, stored_leakage
+from harness.audits.leakage.inputs import PairSubject, read_pairs, stored_leakage
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.tokens import tokens_by_sequence
 from harness.audits.models import Model
@@ -195,6 +195,8 @@ class CompareSubject(PairSubject):
     The first --target or --run is before, the others are after. Audits are compared without their models.
     """
 
+    NEEDS = (("pairs", "round", "run"), ("target", "round", "run"))
+
     run: tuple[str, ...] = option(
         (),
         metavar="RUN",
@@ -226,7 +228,7 @@ class CompareSubject(PairSubject):
     def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
         require_fields(self.field, [self.pairs, self.control])
         source = named_source(self, self.pairs, self.round)
-        source = require_pairs(source, "a file of pairs, --round, or stored audits with --run")
+        assert source is not None
         ids, revision = self.models(source, preparation.revision)
         if len(ids) < 2:
             raise UsageError(

@@ -16,7 +16,7 @@ from harness.audits.models import Model, first_token_notes
 from harness.audits.options import AuditParams, Preparation, Reading, Subject
 from harness.audits.sources import target_option
 from harness.core.audit import Inputs
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.options import option
 
 PARTS = ("in_dev", "in_test", "out_dev", "out_test")
@@ -114,6 +114,8 @@ def read_inputs(
 class EntitiesSubject(Subject):
     """Compare a NER model's confidence in trained and other names."""
 
+    NEEDS = (("target",), ("in_train", "conll"), ("out_train", "wikidata"))
+
     target: tuple[str, ...] = target_option()
     in_train: Path | None = option(None, metavar="FILE", description="Names in the training data, as text or TSV.")
     out_train: Path | None = option(None, metavar="FILE", description="Names outside the training data.")
@@ -126,9 +128,7 @@ class EntitiesSubject(Subject):
     )
 
     def read(self, params: AuditParams, preparation: Preparation) -> Reading:
-        """Read names and prompts. Raises HarnessError if no model is named, or a file cannot be used."""
-        if not self.target:
-            raise UsageError("no token classification model is named. Give --target.")
+        """Read names and prompts. Raises HarnessError if a file cannot be used."""
         files = {
             "in_train": self.in_train,
             "out_train": self.out_train,

@@ -260,23 +260,11 @@ class PairSubject(Subject):
         return PairSize(self.prefix_tokens, self.suffix_tokens)
 
     def models(self, source: Source, revision: str) -> tuple[list[str], str]:
-        """Return the ids of the targets and their revision; the default target is a round's own.
-
-        Raises HarnessError for files without a target.
-        """
+        """Return the ids of the targets and their revision; the default target is a round's own."""
         ids = list(dict.fromkeys(self.target))
         if not ids and isinstance(source, Round):
             ids, revision = [source.target], source.revision
-        if not ids:
-            raise UsageError("no target is named. Give --target.")
         return ids, revision
-
-
-def require_pairs(source: Source | None, choices: str) -> Source:
-    """Return the source of pairs. choices: those that an error names. Raises UsageError if none was named."""
-    if source is None:
-        raise UsageError(f"no pairs are named. Give {choices}.")
-    return source
 
 
 def stored_leakage(audit: StoredAudit) -> tuple[LeakageParams, Pairs, Sequence[str]]:
@@ -312,6 +300,8 @@ class LeakageSubject(PairSubject):
 
     Measures six decoding schemes, or three with an endpoint. Several --target must share a tokenizer.
     """
+
+    NEEDS = (("pairs", "round", "corpus"), ("target", "round"))
 
     corpus: Path | None = option(
         None, metavar="FILE", description="Cut this corpus at entities (4 tokens) of --tagger."
@@ -349,11 +339,12 @@ class LeakageSubject(PairSubject):
         return Reading(params, replace(pairs, data_sets=data_sets), source_name(source), files, records)
 
     def _source(self) -> Source:
-        """Return the source that is named. Raises UsageError if there is none, or options that do not fit together."""
+        """Return the source that is named. Raises UsageError for options that do not fit together."""
         require_fields(self.field, [self.corpus, self.pairs])
         if (self.corpus is None) != (self.tagger is None):
             raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
         if self.corpus is not None and self.pairs is not None:
             raise UsageError(f"two sources are named: {self.pairs} and {self.corpus}. Name one of them.")
         source = named_source(self, self.corpus or self.pairs, self.round)
-        return require_pairs(source, "a file of pairs, --round, or --corpus with --tagger")
+        assert source is not None
+        return source

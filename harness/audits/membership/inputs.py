@@ -177,6 +177,8 @@ class MembershipSubject(Subject):
     kind.
     """
 
+    NEEDS = (("members", "round"), ("non_members", "non_members_round"), ("target",))
+
     members: Path | None = option(
         None,
         metavar="MEMBERS",
@@ -200,16 +202,11 @@ class MembershipSubject(Subject):
     limit: int = option(2_000, ge=1, description="Documents per side, drawn by seed.")
 
     def read(self, params: MembershipParams, preparation: Preparation) -> Reading:
-        """Read both sides. Raises HarnessError if a side or the target is not named, or a side cannot be read."""
+        """Read both sides. Raises HarnessError if a side cannot be read."""
         require_fields(self.field, [self.members, self.non_members])
         inside = named_source(self, self.members, self.round)
         outside = named_source(self, self.non_members, self.non_members_round)
-        if inside is None:
-            raise UsageError("no members are named. Give a file or a directory, or a round with --round.")
-        if outside is None:
-            raise UsageError("no non-members are named. Give --non-members or --non-members-round.")
-        if self.target is None:
-            raise UsageError("no target is named. Give --target.")
+        assert inside is not None and outside is not None and self.target is not None
         params = params.changed(reference=self.reference is not None)
         ids = [self.target, *([] if self.reference is None else [self.reference])]
         records = preparation.find_models(ids, is_first_served=params.endpoint is not None)

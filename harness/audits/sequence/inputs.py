@@ -187,8 +187,7 @@ def select_targets(
 ) -> tuple[list[str], str]:
     """Return the ids and the revision of the targets that complete, the first of which decodes a round.
 
-    With an endpoint, a target is needed for a round only. Raises HarnessError if files are to be audited and no model
-    is named, or targets and an endpoint are.
+    With an endpoint, a target is needed for a round only. Raises UsageError if both are named.
     """
     ids = list(dict.fromkeys(targets))
     rounds = [side for side in (source, control) if isinstance(side, Round)]
@@ -199,8 +198,6 @@ def select_targets(
             return [], revision
     if ids:
         return ids, revision
-    if not isinstance(source, Round) and params.endpoint is None:
-        raise UsageError("no model is named. Give --target, or --endpoint with --endpoint-model.")
     return [rounds[0].target], rounds[0].revision
 
 
@@ -334,6 +331,8 @@ class SequenceSubject(Subject):
     The model completes the corpus's paragraphs, and its completions are compared with the originals.
     """
 
+    NEEDS = (("corpus", "round", "completions"), ("target", "round", "completions", "endpoint"))
+
     corpus: Path | None = option(
         None,
         metavar="CORPUS",
@@ -359,9 +358,7 @@ class SequenceSubject(Subject):
     target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable.", unset="the round's")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
-        """Read the paragraphs of both sides. Raises HarnessError if no corpus or model is named, or a side cannot be
-        read.
-        """
+        """Read the paragraphs of both sides. Raises HarnessError if a side cannot be read."""
         if self.completions is not None and (
             self.corpus or self.field or self.split or self.control_round or self.target or params.endpoint
         ):
@@ -371,8 +368,7 @@ class SequenceSubject(Subject):
             )
         require_fields(self.field, [self.corpus, self.control])
         source = named_source(self, self.corpus or self.completions, self.round, split=self.split)
-        if source is None:
-            raise UsageError("no corpus is named. Give a directory or a file, a round with --round, or --completions.")
+        assert source is not None
         control = named_source(self, self.control, self.control_round)
         is_served = params.endpoint is not None
         models: tuple[TargetRecord, ...] = ()

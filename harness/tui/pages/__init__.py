@@ -1,7 +1,11 @@
 """The pages of the main screen, one module per tab, with their style in pages.tcss."""
 
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from harness.core.text import sanitize
 from harness.tui.overview import Overview
@@ -10,7 +14,19 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 
 
 class Page(PanelGroup):
-    """A page: panels, the first of which has the table that the page is about."""
+    """A page: panels, the first of which has the table that the page is about, and its filter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", show=False, tooltip="Filter the list"),
+        Binding("escape", "back_out", show=False),
+    ]
+    FILTER: ClassVar[str] = "words"
+    """The placeholder of the filter."""
+
+    def on_mount(self) -> None:
+        field = Input(placeholder=self.FILTER, id="filter", compact=True)
+        field.display = False
+        self.query(Panel).first().mount(field, before=0)
 
     @property
     def table(self) -> ListTable:
@@ -35,3 +51,29 @@ class Page(PanelGroup):
     def focus_main(self) -> None:
         """Focus the table."""
         self.screen.set_focus(self.table)
+
+    def filter(self, query: str) -> None:
+        """Show the rows that contain every word of `query`."""
+        self.table.filter(query)
+
+    def action_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        field.display = True
+        self.screen.set_focus(field)
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.filter(event.value)
+
+    @on(Input.Submitted, "#filter")
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus_main()
+
+    def action_back_out(self) -> None:
+        """Remove the filter."""
+        field = self.query_one("#filter", Input)
+        if field.display:
+            field.value, field.display = "", False
+            self.focus_main()

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.analysis.replay import ReferenceCurve, curve_of
@@ -33,11 +33,10 @@ from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
 from harness.tui.series import read_recall
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import label_facts
-from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.list_table import NO_MATCH, ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView, above_reference, plot_over_time
 
-_FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15
 _MAX_LIVE_GUESSES = 20_000
 """Guesses of a run at work from which on its curve is not read again and again."""
@@ -172,13 +171,13 @@ class RunsPage(RunListPage):
     """All runs of attacks, and a preview of one."""
 
     HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
+    FILTER = "words, or status:running round:demo attack:base tag:best group:name"
     BINDINGS: ClassVar[list[BindingType]] = [
         *RUN_BINDINGS,
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
         Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
         Binding("v", "group", "Group", show=False, tooltip="Group the runs by round, or list them together"),
-        Binding("escape", "back_out", show=False),
     ]
 
     def __init__(self) -> None:
@@ -192,13 +191,9 @@ class RunsPage(RunListPage):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            field = Input(placeholder=_FILTER, id="filter", compact=True)
             first_run = Vertical(FirstRun(id="first-run"), id="first-run-place")
-            yield Panel(field, first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
+            yield Panel(first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
             yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
-
-    def on_mount(self) -> None:
-        self.query_one("#filter").display = False
 
     def show(self, overview: Overview) -> None:
         """Show the runs of the round, or of all rounds."""
@@ -212,10 +207,8 @@ class RunsPage(RunListPage):
         self._update()
 
     def select(self, id_: str) -> None:
-        """Move the cursor to a run or to the heading of a group, and open the group, as soon as it is in the list."""
+        """Move the cursor to a run, as soon as it is in the list."""
         self._next_key = id_
-        if id_.startswith(HEADING):
-            self._state = replace(self._state, toggled=self._state.toggled | {id_})
 
     def focus_main(self) -> None:
         """Focus the list, or the card of the first run."""
@@ -228,7 +221,7 @@ class RunsPage(RunListPage):
             return
         columns, rows, matches = list_rows(list(self._runs.values()), overview.unreadable, state)
         if self._runs and not rows:
-            rows = [Row(HEADING, ["No run matches. Escape shows all runs."], spans=True)]
+            rows = [Row(HEADING, [NO_MATCH], spans=True)]
         is_first = not self._runs and not overview.unreadable
         table, place = self.table, self.query_one("#first-run-place")
         if is_first != bool(place.display) or table.display is is_first:
@@ -241,7 +234,9 @@ class RunsPage(RunListPage):
         first_run = next((row.key for row in rows if not row.key.startswith(HEADING)), None)
         if was_empty and first_run is not None:
             table.move_to(first_run)
-        self._go_to_wanted()
+        if self._next_key in table.keys:
+            table.move_to(str(self._next_key))
+            self._next_key = None
         facts = ["Runs"] if state.sort_key == NEWEST_FIRST else ["Runs", f"by {state.sort_key}"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")
@@ -249,16 +244,6 @@ class RunsPage(RunListPage):
             facts.append(f"{len(state.marked)} marked")
         self.query_one("#list", Panel).set_title(" · ".join(facts))
         self.preview()
-
-    def _go_to_wanted(self) -> None:
-        target = self._next_key
-        if target is not None and target.startswith(HEADING) and target not in self.table.keys:
-            # A single group has no heading. Its newest run comes first.
-            name = target.removeprefix(HEADING)
-            target = next((run.id for run in self._runs.values() if run.parent == name), target)
-        if target in self.table.keys:
-            self.table.move_to(str(target))
-            self._next_key = None
 
     # The preview.
 
@@ -298,30 +283,16 @@ class RunsPage(RunListPage):
 
     # The list.
 
-    def action_filter(self) -> None:
-        field = self.query_one("#filter", Input)
-        field.display = True
-        self.screen.set_focus(field)
-
-    @on(Input.Changed, "#filter")
-    def _filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._state = replace(self._state, query=event.value)
+    def filter(self, query: str) -> None:
+        """Show the runs that match."""
+        self._state = replace(self._state, query=query)
         self._update()
-
-    @on(Input.Submitted, "#filter")
-    def _filter_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.focus_main()
 
     def action_back_out(self) -> None:
         """Remove the filter, or unmark all runs."""
-        field = self.query_one("#filter", Input)
-        if field.display:
-            field.value = ""
-            field.display = False
-            self.focus_main()
-        elif self._state.marked:
+        is_filtered = self.query_one("#filter").display
+        super().action_back_out()
+        if not is_filtered and self._state.marked:
             self._state = replace(self._state, marked=frozenset())
             self._update()
 

@@ -171,7 +171,7 @@ class TuningPage(Page):
 
     def action_run_best(self) -> None:
         if (view := self._view) is not None:
-            self.post_message(RunActions.Duplicated(view.settings[0][1].runs[0].folder))
+            self.post_message(RunActions.Asked(view.settings[0][1].runs[0].folder))
 
     @work(thread=True, group="change")
     def action_change(self, *command: str) -> None:

@@ -135,7 +135,7 @@ class ChoiceDialog(Dialog[str | None]):
 class ThemeDialog(ChoiceDialog):
     """Asks for a theme. The one under the cursor is shown at once; Escape returns to the one before."""
 
-    HELP = "The theme under the cursor is shown. `theme` in config.toml keeps it."
+    HELP = "The theme under the cursor is shown. The next start shows it too, unless config.toml sets `theme`."
 
     def __init__(self, themes: Sequence[str], current: str) -> None:
         super().__init__("Theme", dict.fromkeys(themes, ""))

@@ -1,8 +1,6 @@
 """The base of the screens with a form: fields, the command line that does the same, and a button that runs it."""
 
 import contextlib
-import math
-import secrets
 import shlex
 import time
 from abc import abstractmethod
@@ -15,7 +13,7 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus
 from textual.screen import Screen
@@ -26,13 +24,11 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.core.times import format_duration
 from harness.tui.form import Form, changed_values
-from harness.tui.run_list import HEADING
 from harness.tui.saved_state import save_values
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.form_fields import FieldRow, FormFields
 
-_MAX_COMMANDS = 3
 Source = tuple[str, dict[str, str]]
 """The name of a set of values that a form can show, and the values by field key."""
 
@@ -58,10 +54,7 @@ _ACTION_PHASES = {
 
 
 class FormScreen(Screen[str | None]):
-    """Asks for the values of a command and runs it, or several times for numbers with commas between them.
-
-    The result is the id of what was started if it is one, or None.
-    """
+    """Asks for the values of a command and runs it. The result is the id of what was started, or None."""
 
     AUTO_FOCUS = None
     CSS_PATH = ["form.tcss"]  # noqa: RUF012
@@ -93,8 +86,6 @@ class FormScreen(Screen[str | None]):
         self._cancelled = Event()
         """Set when the user cancels the running command."""
         self._run_id: str | None = None
-        self._suffix = secrets.token_hex(2)
-        """The end of the name of a group, which several values make."""
 
     @abstractmethod
     def heading(self) -> Content:
@@ -115,10 +106,11 @@ class FormScreen(Screen[str | None]):
         yield TopBar(self.TAB)
         yield Static(self.heading(), id="title")
         yield Static(Content(""), id="state")
-        yield FormFields(id="fields", can_focus=False)
+        with Container(id="body"):
+            yield FormFields(id="fields", can_focus=False)
+            yield Static(Content(""), id="help")
         yield from self.compose_below()
         with Vertical(id="foot"):
-            yield Static(Content(""), id="help")
             with VerticalScroll(id="command", can_focus=False):
                 yield Static(Content(""))
             with Horizontal(id="start-line"):
@@ -179,26 +171,29 @@ class FormScreen(Screen[str | None]):
         self.show_source()
         fields = self.query_one(FormFields)
         await fields.remove_children()
-        await fields.show(self._form.fields, values)
+        await fields.show(self._form, values)
         self.enter(Phase.EDITING)
         self.show_values(values)
 
     @on(FieldRow.Described)
     def _show_help(self, event: FieldRow.Described) -> None:
         if event.row.has_focus_within:
-            self.query_one("#help", Static).update(event.row.help)
+            self._show_help_of(event.row.field.name, event.row.help)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Show no help while what has the focus is no field."""
         if not any(isinstance(node, FieldRow) for node in event.widget.ancestors_with_self):
-            self.query_one("#help", Static).update("")
+            self._show_help_of("", "")
+
+    def _show_help_of(self, name: str, text: str) -> None:
+        panel = self.query_one("#help", Static)
+        panel.border_title, panel.visible = Content(sanitize(name)), bool(text)
+        panel.update(Content(sanitize(text)))
 
     def show_source(self) -> None:
         """Show where the values come from."""
         following = self._next_source()[0]
         facts = [f"Values: {self._source}." + (f" ctrl+t: {following}." if following != self._source else "")]
-        if self._form.command[0] == "run":
-            facts.append("Several numbers with commas start several runs.")
         if self._form.omitted:
             facts.append(f"{self._form.omitted} more parameters have no field: use --set name=value.")
         self.show_state(" ".join(facts))
@@ -213,11 +208,9 @@ class FormScreen(Screen[str | None]):
         self.show_values(self.query_one(FormFields).values())
 
     def show_values(self, values: Mapping[str, str]) -> None:
-        """Show the command, and how many runs it starts if all values are valid."""
-        fields = [field for field in self._form.fields if field.key in values]
-        runs = math.prod(len(field.alternatives(values[field.key])) for field in fields)
-        is_valid = runs > 1 and all(field.error(values[field.key]) is None for field in fields)
-        self.show_message(f"starts {runs} runs" if is_valid else "")
+        """Show the command, and what is missing."""
+        missing = ", ".join(key.removeprefix("--") for key in self._form.missing(values))
+        self.show_message(f"missing: {missing}" if missing else "")
         self.show_command()
 
     @on(Input.Submitted)
@@ -230,32 +223,22 @@ class FormScreen(Screen[str | None]):
 
     # The command.
 
-    def command_lines(self) -> list[list[str]]:
-        """Return the arguments of `harness` for the values of the form, or of each of several commands."""
-        try:
-            return self._form.command_lines(self.query_one(FormFields).values(), group=self._group)
-        except HarnessError:
-            return [list(self._form.command)]
+    def command_line(self) -> list[str]:
+        """Return the arguments of `harness` for the values of the form."""
+        return self._form.command_line(self.query_one(FormFields).values())
 
     def show_command(self) -> None:
-        """Update the command line; of many, the first ones are shown."""
-        commands = self._shell_commands()
-        lines = commands[:_MAX_COMMANDS]
-        if len(commands) > len(lines):
-            lines = [*lines[:-1], f"… and {len(commands) - len(lines) + 1} more"]
-        self.query_one("#command Static", Static).update(Content("\n".join(map(sanitize, lines))))
+        """Update the command line."""
+        self.query_one("#command Static", Static).update(Content(sanitize(self._shell_command)))
 
     def action_copy_command(self) -> None:
         """Copy the command line."""
-        self.app.copy_to_clipboard("\n".join(self._shell_commands()))
+        self.app.copy_to_clipboard(self._shell_command)
         self.show_message("copied.")
 
-    def _shell_commands(self) -> list[str]:
-        return [shlex.join(["harness", *line]) for line in self.command_lines()]
-
     @property
-    def _group(self) -> str:
-        return f"{self._form.command[-1]}-{self._suffix}"
+    def _shell_command(self) -> str:
+        return shlex.join(["harness", *self.command_line()])
 
     def show_message(self, text: str, *, is_error: bool = False) -> None:
         """Show `text` after the button."""
@@ -279,62 +262,52 @@ class FormScreen(Screen[str | None]):
 
     @work(thread=True, exclusive=True, group="start")
     def _run(self, form: Form, values: dict[str, str], options: tuple[str, ...], cancelled: Event) -> None:
-        errors = {field.key: error for field in form.fields if (error := field.error(values[field.key]))}
-        if errors:
+        if errors := form.errors(values):
             self.call_later(self._show_errors, errors)
             return
-        answers: list[dict[str, Any]] = []
         try:
-            commands = form.command_lines(values, group=self._group)
-            for number, command in enumerate(commands, 1):
-                place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
-                on_progress = partial(self.call_later, self.show_progress, place)
-                on_progress("")
-                answer = run_command(
-                    [*command, *options], on_progress=on_progress, cancelled=cancelled, answer_codes=self.ANSWER_CODES
-                )
-                if answer is not None:
-                    answers.append(answer)
-                    save_values(form.name, changed_values(form.fields, values))
-                if answer is None or cancelled.is_set():
-                    break
+            answer = run_command(
+                [*form.command_line(values), *options],
+                on_progress=partial(self.call_later, self._show_progress),
+                cancelled=cancelled,
+                answer_codes=self.ANSWER_CODES,
+            )
         except HarnessError as error:
-            more = f" {pluralize(len(answers), 'run')} before it started." if answers else ""
             if errors := form.refused(str(error)):
-                self.call_later(self._show_errors, errors, more)
+                self.call_later(self._show_errors, errors)
             else:
-                self.call_later(self.return_to_form, f"{error}{more}", is_error=True)
+                self.call_later(self.return_to_form, str(error), is_error=True)
             return
-        self.call_later(self.show_answers, answers, len(commands))
+        if answer is not None:
+            save_values(form.name, changed_values(form.fields, values))
+        self.call_later(self.show_answer, answer)
 
-    def show_progress(self, place: str, line: str) -> None:
+    def _show_progress(self, line: str) -> None:
         """Show the last line of the running command, and since when it runs."""
-        self._progress = f"{place}{line}"
+        self._progress = line
         self._show_clock()
+
+    @property
+    def seconds_in_words(self) -> str:
+        """The time since the command was started."""
+        return format_duration(time.monotonic() - self._started_at)
 
     def _show_clock(self) -> None:
         if self._phase is Phase.RUNNING:
-            clock = format_duration(time.monotonic() - self._started_at)
-            self.show_message(f"{self.PROGRESS} … {clock}  {self._progress}".rstrip())
+            self.show_message(f"{self.PROGRESS} … {self.seconds_in_words}  {self._progress}".rstrip())
 
-    def _show_errors(self, errors: dict[str, str], more: str = "") -> None:
-        self.return_to_form(f"{pluralize(len(errors), 'invalid value')}.{more}", is_error=True)
+    def _show_errors(self, errors: dict[str, str]) -> None:
+        self.return_to_form(f"{pluralize(len(errors), 'field')} to correct.", is_error=True)
         self.query_one(FormFields).show_errors(errors)
 
-    def show_answers(self, answers: list[dict[str, Any]], commands: int) -> None:
-        """Close the form, or say what was started before the user cancelled."""
-        started = pluralize(len(answers), "run")
-        if not answers:
+    def show_answer(self, answer: dict[str, Any] | None) -> None:
+        """Close the form, or say that the user cancelled: then there is no answer."""
+        if answer is None:
             self.return_to_form("cancelled before the run started.")
-        elif len(answers) < commands:
-            self.return_to_form(f"cancelled; {started} of the group {self._group} had started.")
-        elif commands == 1:
-            self._run_id = str(answers[0]["id"])
-            if self._cancelled.is_set():
-                self.app.notify(f"{self._run_id} was started before it could be cancelled; s stops it.")
-        else:
-            self._run_id = f"{HEADING}{self._group}"
-            self.app.notify(f"Started {started} in the group {self._group}.")
+            return
+        self._run_id = str(answer["id"])
+        if self._cancelled.is_set():
+            self.app.notify(f"{self._run_id} was started before it could be cancelled; s stops it.")
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:

@@ -18,7 +18,6 @@ from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
-from harness.tui.run_list import HEADING
 from harness.tui.screens.opening import screen_for
 from harness.tui.widgets.bars import TABS, KeyFooter, TopBar
 
@@ -145,5 +144,4 @@ class MainScreen(Screen[None]):
     async def _show_started(self, id_: str) -> None:
         # Behind the screen of the run is its list, with the keys that the messages name.
         await self.go_to_page("Runs")
-        if not id_.startswith(HEADING):
-            self.app.push_screen(screen_for(RunFolder.of(id_)))
+        self.app.push_screen(screen_for(RunFolder.of(id_)))

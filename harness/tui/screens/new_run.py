@@ -54,9 +54,11 @@ def tuning_form(attack: AttackFile, *, attacks_folder: Path | None) -> Form:
 def audit_form(audit: str) -> Form:
     """Return the form of an audit: what it measures, its parameters, then the options of the run."""
     entry = AUDITS[audit]
-    classes = (entry.subject_type(), cast("type[Options]", entry.audit_type().params_type()), AuditRequest)
+    subject = entry.subject_type()
+    classes = (subject, cast("type[Options]", entry.audit_type().params_type()), AuditRequest)
     fields = tuple(field for options in classes for field in option_fields(options))
-    return Form(("audit", audit), f"audit {audit}", fields)
+    groups = tuple(tuple(f"--{name.replace('_', '-')}" for name in group) for group in subject.NEEDS)
+    return Form(("audit", audit), f"audit {audit}", fields, groups=groups)
 
 
 def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None) -> Iterator[Source]:
@@ -131,6 +133,8 @@ class NewRunScreen(CommandScreen):
 class NewTuningScreen(NewRunScreen):
     """Asks for what a tuning of an attack searches."""
 
+    TAB = "Tuning"
+
     def heading(self) -> Content:
         """Return the name of the attack."""
         return Content.assemble(("New tuning · ", "bold"), (sanitize(self._attack.shown_name), "bold"))
@@ -142,6 +146,8 @@ class NewTuningScreen(NewRunScreen):
 
 class NewAuditScreen(CommandScreen):
     """Asks for the values of an audit."""
+
+    TAB = "Audits"
 
     def __init__(self, audit: str, *, round_name: str) -> None:
         super().__init__(round_name=round_name)

@@ -18,7 +18,6 @@ from textual.widgets.option_list import Option
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import sanitize
-from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
 from harness.submit.team import BEGINNINGS
@@ -31,9 +30,6 @@ from harness.tui.screens.form import FormScreen, Phase, Source
 
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
-_CLOCK_SECONDS = 0.5
-
-
 _STYLES = {"✓": "$text-success", "·": "$text-warning", "✗": "bold $text-error", "–": "bold $text-warning"}
 _MIN_TEXT_CELLS = 20
 _ACCEPTED = "accepted; the manifest records it. Space takes the acceptance back"
@@ -144,8 +140,6 @@ class PackageScreen(FormScreen):
         self._state = PackageState(folder, initial_values())
         self._timer: Timer | None = None
         """The timer of the next check; None during a check."""
-        self._started_at = 0.0
-        self._progress = ""
 
     def heading(self) -> Content:
         """Return the attack, the round and the score."""
@@ -175,7 +169,6 @@ class PackageScreen(FormScreen):
 
     def on_mount(self) -> None:
         self.query_one("#result").display = False
-        self.set_interval(_CLOCK_SECONDS, self._show_clock)
         self._check(self._state)
 
     # The checklist.
@@ -247,31 +240,17 @@ class PackageScreen(FormScreen):
         self._package()
 
     def _package(self, *options: str) -> None:
-        self._started_at = time.monotonic()
         self.query_one("#result").display = False
         self.start(*self._state.options, *options)
 
-    def command_lines(self) -> list[list[str]]:
+    def command_line(self) -> list[str]:
         """Return the arguments of `harness` that package the run."""
-        return [[*line, *self._state.options] for line in super().command_lines()]
+        return [*super().command_line(), *self._state.options]
 
-    def show_progress(self, place: str, line: str) -> None:
-        """Show the last line of the command, with the time that it has taken."""
-        self._progress = line
-        self._show_clock()
-
-    def _show_clock(self) -> None:
-        if self._phase is Phase.RUNNING:
-            self.show_message(f"{self._seconds}  {self._progress or 'packaging …'}")
-
-    @property
-    def _seconds(self) -> str:
-        return format_duration(time.monotonic() - self._started_at)
-
-    def show_answers(self, answers: list[dict[str, Any]], commands: int) -> None:
+    def show_answer(self, answer: dict[str, Any] | None) -> None:
         """Show what was written."""
-        self.return_to_form(f"packaged in {self._seconds}." if answers else "cancelled.")
-        for answer in answers:
+        self.return_to_form("cancelled." if answer is None else f"packaged in {self.seconds_in_words}.")
+        if answer is not None:
             zip_, *facts = map(sanitize, result_lines(answer))
             lines = [Content.styled(f"✓ {zip_}", "bold $text-success"), *(Content(f"  {fact}") for fact in facts)]
             self.query_one("#result", Static).update(Content("\n").join(lines))

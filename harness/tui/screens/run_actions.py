@@ -66,19 +66,11 @@ class RunActions(Widget):
     """
 
     @dataclass
-    class Duplicated(Message):
-        """The user wants a form with the values of a run."""
+    class Asked(Message):
+        """The user asks for the comparison of a run or a form with its values; without a run, for a new one."""
 
-        folder: RunFolder
-
-    @dataclass
-    class Compared(Message):
-        """The user compares a run with the best other one."""
-
-        folder: RunFolder
-
-    class NewRunAsked(Message):
-        """The user wants to choose an attack for a new run."""
+        folder: RunFolder | None
+        is_compared: bool = False
 
     @abstractmethod
     def run_under_action(self) -> RunFolder | None:
@@ -194,14 +186,14 @@ class RunActions(Widget):
 
     @_on_run
     def action_compare(self, folder: RunFolder) -> None:
-        self.post_message(self.Compared(folder))
+        self.post_message(self.Asked(folder, is_compared=True))
 
     def action_new_run(self) -> None:
-        self.post_message(self.NewRunAsked())
+        self.post_message(self.Asked(None))
 
     @_on_run
     def action_duplicate(self, folder: RunFolder) -> None:
-        self.post_message(self.Duplicated(folder))
+        self.post_message(self.Asked(folder))
 
     @_on_run
     def action_package(self, folder: RunFolder) -> None:

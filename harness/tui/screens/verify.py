@@ -58,11 +58,8 @@ class VerifyScreen(FormScreen):
         """Verify, once the user has chosen an environment."""
         self.start()
 
-    def show_answers(self, answers: list[dict[str, Any]], commands: int) -> None:
+    def show_answer(self, answer: dict[str, Any] | None) -> None:
         """Close the form, and say how the verification ended."""
-        if answers:
-            self.app.notify(f"{self._bundle.name}: {answers[0]['outcome']}.")
-            self._run_id = str(answers[0]["outcome"])
-            self.on_screen_resume()
-        else:
-            self.return_to_form("cancelled.")
+        if answer is not None:
+            self.app.notify(f"{self._bundle.name}: {answer['outcome']}.")
+        super().show_answer(answer and {"id": answer["outcome"]})

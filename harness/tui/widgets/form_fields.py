@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from harness.core.paths import expand_home
 from harness.core.rounds import Round, built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
-from harness.tui.form import FROM_ROUND, Field, FieldKind, round_description
+from harness.tui.form import FROM_ROUND, Field, FieldKind, Form, round_description
 
 _FOLDED = ("Device", "Cluster", "Endpoint")
 """The sections that are folded while all of their values are the defaults."""
@@ -83,16 +83,17 @@ class FieldRow(Vertical):
         super().__init__()
         self.field = field
         self.text = self._initial = text
-        self.help = _help(field.description)
+        self.help = ""
         """The purpose of the field, or what is known about its value."""
-        self._facts = Static(Content(""), classes="facts")
+        self._need = ""
+        self._error = Static(Content(""), classes="error")
         self._label = Label("", classes="name")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
             yield self._label
             yield self._control()
-            yield self._facts
+            yield self._error
 
     @property
     def is_changed(self) -> bool:
@@ -100,21 +101,30 @@ class FieldRow(Vertical):
         return self.field.default is not None and self.field.value_of(self.text) is not None
 
     def show_error(self, error: str | None, *, note: str = "") -> None:
-        """Show `error` after the control, or without one the valid values; a `note` replaces the help."""
+        """Show `error` after the control; a `note` replaces the help."""
         self.set_class(error is not None, "-faulty")
-        marks = "● " if self.is_changed else "", " *" if self.field.default is None else ""
-        self._label.update(Content(sanitize(self.field.name).join(marks)))
         # A switch shows its position only by colour, which some terminals lack.
-        facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
-        self._facts.update(Content(sanitize(facts if error is None else f"✗ {error}")))
-        self.help = _help(note or self.field.description)
+        words = f"✗ {error}" if error else "" if self.field.kind is not FieldKind.SWITCH else self.text
+        self._error.update(Content(sanitize(words)))
+        facts = self.field.facts and f"{self.field.facts[:1].upper()}{self.field.facts[1:]}."
+        self.help = shorten(" ".join((note or f"{self.field.description} {facts}").split()), _MAX_HELP)
         if self.has_focus_within:
             # From its own queue: Textual does not let a message that the parent sends bubble past the parent.
             self.call_later(self._describe)
 
+    def show_need(self, words: str) -> None:
+        """Mark the field as needed, in the words of its placeholder, or as not needed."""
+        marks = "● " if self.is_changed else "", " *" if words or self.field.default is None else ""
+        if (label := Content(sanitize(self.field.name).join(marks))) != self._label.content:
+            self._label.update(label)
+        if words != self._need:
+            self._need = words
+            self.show_placeholder(words or self.field.placeholder)
+
     def show_placeholder(self, text: str) -> None:
-        """Replace the placeholder of the input."""
-        self.query_one(Input).placeholder = sanitize(shorten(text))
+        """Replace the placeholder of the input, if it is one."""
+        for control in self.query(Input):
+            control.placeholder = sanitize(shorten(text))
 
     def focus_control(self) -> None:
         """Focus the control."""
@@ -176,10 +186,6 @@ def _display_text(text: str) -> str:
     return shorten(sanitize(text), _MAX_TEXT)
 
 
-def _help(text: str) -> Content:
-    return Content(sanitize(shorten(" ".join(text.split()), _MAX_HELP)))
-
-
 class FormFields(VerticalScroll):
     """All fields with their errors, which are found while the user types."""
 
@@ -189,10 +195,12 @@ class FormFields(VerticalScroll):
         "grey. * marks what is needed, ● what is not the default."
     )
 
-    async def show(self, fields: Sequence[Field], values: Mapping[str, str]) -> None:
-        """Mount the fields with `values`, by field key, and focus the first one."""
-        rows = [FieldRow(field, values[field.key]) for field in fields]
-        rows.sort(key=lambda row: row.field.default is not None)
+    async def show(self, form: Form, values: Mapping[str, str]) -> None:
+        """Mount the fields of `form` with `values`, by field key, the needed ones first, and focus the first one."""
+        self._form = form
+        order = [field.key for fields in form.needs for field in fields]
+        rows = [FieldRow(field, values[field.key]) for field in form.fields]
+        rows.sort(key=lambda row: order.index(row.field.key) if row.field.key in order else len(order))
         await self.mount_all(row for row in rows if row.field.section not in _FOLDED)
         for section in _FOLDED:
             folded = [row for row in rows if row.field.section == section]
@@ -201,6 +209,7 @@ class FormFields(VerticalScroll):
                 await self.mount(Collapsible(*folded, title=title, collapsed=not any(row.is_changed for row in folded)))
         for row in rows:
             self._check(row)
+        self._show_needs()
         rows[0].focus_control()
 
     def values(self) -> dict[str, str]:
@@ -221,6 +230,12 @@ class FormFields(VerticalScroll):
     @on(FieldRow.Edited)
     def _check_edited(self, event: FieldRow.Edited) -> None:
         self._check(event.row)
+        self._show_needs()
+
+    def _show_needs(self) -> None:
+        missing = self._form.missing(self.values())
+        for row in self.query(FieldRow):
+            row.show_need(missing.get(row.field.key, ""))
 
     def _check(self, row: FieldRow) -> None:
         if row.field.kind in (FieldKind.PATH, FieldKind.ROUND):

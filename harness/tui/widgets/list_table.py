@@ -27,6 +27,7 @@ from harness.tui.contrast import cursor_colour
 from harness.tui.widgets.panels import panel_of
 
 _CURSOR = "▌"
+NO_MATCH = "Nothing matches. Escape shows all."
 
 _VARIABLES = {
     "good": "text-success",
@@ -122,6 +123,7 @@ class ListTable(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
         self._unsorted: Sequence[Row] = ()
+        self._words: list[str] = []
         self._rows: Sequence[Row] = ()
         self._positions: dict[str, int] = {}
         self._counts: Sequence[int] = ()
@@ -140,12 +142,20 @@ class ListTable(ScrollView, can_focus=True):
         self.follows_end = is_live
         """True while the cursor stays on the last row."""
 
+    def filter(self, query: str) -> None:
+        """Show the rows that contain every word of `query`."""
+        self._words = query.casefold().split()
+        self.show(self._columns, self._unsorted)
+
     def show(
         self, columns: Sequence[Column], rows: Sequence[Row], *, sort_key: str = "", is_descending: bool = False
     ) -> None:
         """Replace all rows. An arrow marks the column with `sort_key`."""
         key = self.key_under_cursor
         self._columns, self._unsorted = columns, rows
+        rows = [row for row in rows if all(word in row.text for word in self._words)] if self._words else rows
+        if self._unsorted and not rows:
+            rows = [Row("", [NO_MATCH], spans=True, opens=False)]
         if sort_key:
             keys = [column.sort_key for column in columns]
             self._sorted_by, self._is_descending = keys.index(sort_key) if sort_key in keys else None, is_descending

@@ -295,8 +295,8 @@ WRONG = (
         "audit compare --target demo",
         2,
         (
-            "no pairs are named",
-            "Give a file of pairs, --round",
+            "missing pairs",
+            "Give PAIRS, --round or --run",
         ),
     ),
     Wrong(

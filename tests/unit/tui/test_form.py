@@ -123,8 +123,7 @@ def test_a_field_shows_its_bounds_default_and_description() -> None:
         ("label", "A", "must match ^[a-z]+$"),
         ("label", "", "must match ^[a-z]+$"),
         ("label", "aaaa", "must have at most 3 characters"),
-        ("needed", "", "required"),
-        ("switch_needed", "", "required"),
+        ("needed", "", None),
         ("--seed", "-1", "must be at least 0"),
         ("--limit", "0", "must be at least 1"),
         ("--limit", "", None),
@@ -138,7 +137,6 @@ def test_a_field_shows_its_bounds_default_and_description() -> None:
             "~nobody-of-this-name/x.toml",
             "~nobody-of-this-name/x.toml: unknown user. Write the complete path",
         ),
-        ("--round", "", "required"),
     ],
 )
 def test_a_validation_error_is_one_short_clause(key: str, text: str, error: str | None) -> None:
@@ -282,19 +280,14 @@ def test_settings_survive_the_command_line(values: dict[str, str]) -> None:
     assert RunRequest(round="", settings=tuple(settings)).params == given
 
 
-@pytest.mark.parametrize(
-    ("text", "values", "is_valid"),
-    [
-        ("1,000", ["1,000"], False),
-        ("12,345,678", ["12,345,678"], False),
-        ("1, 5", ["1", "5"], True),
-        ("1,5", ["1", "5"], True),
-    ],
-)
-def test_thousands_are_refused_and_not_two_runs(text: str, values: list[str], is_valid: bool) -> None:
-    field = FIELDS["trials"]
-    assert field.alternatives(text) == values
-    assert (field.error(text) is None) == is_valid
+def test_what_is_needed_is_missing_until_one_value_of_its_group_is_given() -> None:
+    assert set(FORM.missing(FORM.defaults)) == {"needed", "switch_needed", "--round"}
+    assert FORM.errors(FORM.defaults | {"--round": "demo", "needed": "x"}).keys() == {"needed", "switch_needed"}
+    form = audit_form("sequence")
+    needed = "needed, or round or completions"
+    assert form.missing(form.defaults)["--corpus"] == needed
+    assert form.missing({"--corpus": "texts"}) == {"--target": "needed, or round or completions or endpoint"}
+    assert form.missing({"--corpus": "texts", "--target": "demo"}) == form.missing({"--round": "demo"}) == {}
 
 
 @pytest.mark.parametrize(

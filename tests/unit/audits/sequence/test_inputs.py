@@ -230,8 +230,6 @@ def test_one_corpus_and_one_model_are_selected(tmp_path: Path) -> None:
     files, round_ = CorpusFiles(tmp_path), load_round("demo")
     with pytest.raises(HarnessError, match="Name one"):
         named_source(SequenceSubject(), tmp_path, "demo")
-    with pytest.raises(HarnessError, match="no model is named"):
-        select_targets([], "main", files, None, SequenceParams())
     remote = SequenceParams.checked(endpoint="http://localhost/v1", endpoint_model="gpt")
     with pytest.raises(HarnessError, match="two models are named"):
         select_targets(["demo"], "main", files, None, remote)
