@@ -72,6 +72,7 @@ class Wait:
     position, length: place among the waiting runs that may take the same device, from 1, and their number.
     at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if that is unknown.
     needs_all: it takes all of the devices, not one of them.
+    about_s: the ETA of the run that holds the device, for the first run in the queue.
     """
 
     devices: tuple[str, ...]
@@ -80,6 +81,7 @@ class Wait:
     length: int
     at_most_s: float | None
     needs_all: bool = False
+    about_s: float | None = None
 
     @property
     def waits_for(self) -> str | None:
@@ -94,12 +96,14 @@ class Wait:
             "queue_length": self.length,
             "waits_for": self.waits_for,
             "wait_at_most_s": self.at_most_s,
+            "wait_about_s": self.about_s,
         }
 
     @property
     def sentence(self) -> str:
         """The reason of a queued run."""
         limit = "" if self.at_most_s is None else f", at most {format_duration(self.at_most_s)}"
+        limit = limit if self.about_s is None else f", about {format_duration(self.about_s)}"
         names = " and ".join(f"run {holder}" if holder else "another process" for holder in self.holders)
         held = f"{names} {'holds it' if len(self.holders) == 1 else 'hold them'}; " if names else ""
         place = f"{ordinal(self.position)} of {self.length} in the queue"

@@ -264,7 +264,9 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     status = _status(folder, phase, is_alive=is_alive)
     eta = None if status.is_over else eta_of(stored["stages"])
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    facts = stored | ({} if wait is None else wait.summary | {"wait_about_s": _eta_of_holder(wait)})
+    if wait is not None:
+        wait = replace(wait, about_s=_eta_of_holder(wait))
+    facts = stored | ({} if wait is None else wait.summary)
     if eta is not None:
         with RunReader(folder.store) as reader:
             loading = reader.loading_left(len(spec.models) if isinstance(spec, AuditSpec) else 0)

@@ -93,7 +93,7 @@ class RunActions(Widget):
             return self.status_under_action() is Status.QUEUED
         if action in ("stop", "resume") and (status := self.status_under_action()) is not None:
             if action == "stop":
-                return not status.is_over
+                return not status.is_over and status is not Status.FINISHING
             return status.is_over and status not in (Status.FINISHED, Status.OUT_OF_TIME)
         return super().check_action(action, parameters)
 

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
@@ -29,7 +29,7 @@ TABS = {
 """The class of the page of each tab of the main screen. It is imported when it is first shown, to open the TUI fast."""
 _GAP = 2
 _MAX_ROUND, _MAX_ATTACK = 24, 20
-_TABS_HEIGHT = 30
+_TABS_HEIGHT = 20
 """The rows of the terminal from which on the tabs are shown above every screen, not only on the main one."""
 
 
@@ -62,10 +62,15 @@ class KeyFooter(Widget):
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def render(self) -> Content:
-        """Return the entries that fit, in the order of the bindings; those that quit and help are at the right."""
+        """Return the entries that fit, in the order of the bindings; those that quit and help are at the right.
+
+        While the user types, keys that are characters are left out.
+        """
         shown: dict[str, ActiveBinding] = {}
+        is_typing = isinstance(self.screen.focused, Input)
         for active in self.screen.active_bindings.values():
-            if active.binding.show:
+            key = self.app.get_key_display(active.binding)
+            if active.binding.show and not (is_typing and len(key) == 1 and key.isascii()):
                 shown.setdefault(active.binding.action, active)
         left, right = list[Content](), list[Content]()
         for active in shown.values():

@@ -43,7 +43,7 @@ class GuessTable(Panel):
     )
     DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close_search", "All guesses", show=False, tooltip="Close the search"),
+        Binding("escape", "close_search", "All guesses", tooltip="Close the search"),
     ]
 
     @dataclass
