@@ -117,7 +117,7 @@ wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments a
 results: $(VENV)/.installed-dev ## run every attack on the demo and on the surrogate, and write the table of results
 	@$(BIN)/python -m tests.bench.results --write
 
-pictures: $(VENV)/.installed-dev ## draw every screen and page of the gallery, and record a first run
+pictures: $(VENV)/.installed-dev ## draw every screen and page of the docs, and record a first run
 	@$(BIN)/python -m tests.pictures
 
 figures: $(VENV)/.installed-dev ## compute the figures and tables of the four sources on the demo, into build/figures

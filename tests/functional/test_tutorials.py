@@ -35,7 +35,7 @@ def test_a_tutorial(tmp_path: Path, page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in TUTORIALS if page.parent.name == "tutorials"], ids=lambda p: p.stem)
 def test_a_tutorial_names_its_directory_and_begins_with_a_command(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert "clone, with `harness` on your path" in " ".join(text.split()) or page.stem == "first-run"
+    assert "clone, with `harness` on your path" in " ".join(text.split())
     first, *_ = steps_in(text)
     in_clone = page.stem == "what-did-a-fine-tune-learn"
     assert first.script.startswith("python -m tests." if in_clone else "mkdir -p ~/try && cd ~/try\nharness ")

@@ -1,4 +1,4 @@
-"""The gallery and the files of its pictures."""
+"""The pictures of the documentation and their files."""
 
 import re
 
@@ -12,21 +12,19 @@ from tests.pictures.pages import PAGES
 from tests.pictures.recording import RECORDING
 from tests.pictures.screens import SCREENS, file_name, variants
 
-GALLERY = ROOT / "docs" / "gallery.md"
 BYTES = 5_000_000
 
 
-def test_the_gallery_shows_every_picture_and_no_other() -> None:
-    linked = set(re.findall(r"\]\(pictures/([\w.-]+)\)", GALLERY.read_text(encoding="utf-8")))
+def linked_pictures() -> set[str]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    return {name for text in texts for name in re.findall(r"pictures/([\w.-]+)[)\"]", text)}
+
+
+def test_the_pages_show_every_picture_and_no_other() -> None:
     screens = {file_name(name, size, theme) for name in SCREENS for size, theme in variants(name)}
     drawn = screens | {f"{name}.png" for name in PAGES} | {f"{RECORDING}.svg", PICTURE.name}
-    assert linked == drawn == {file.name for file in PICTURES.iterdir()}
-
-
-def test_every_picture_on_a_page_exists() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    names = {name for page in pages for name in re.findall(r"pictures/([\w.-]+)\)", page.read_text(encoding="utf-8"))}
-    assert names <= {file.name for file in PICTURES.iterdir()}
+    assert linked_pictures() == drawn == {file.name for file in PICTURES.iterdir()}
 
 
 def test_pictures_are_small_and_load_nothing() -> None:
