@@ -25,27 +25,27 @@ The models are under these terms:
 - {terms}
 
 The texts come from Debian packages: licences from `base-files`, founding documents of the United States from
-`miscfiles`. Line breaks inside paragraphs were removed. `audit membership` is left out, because it needs texts that were
-surely written after the training data were collected.
+`miscfiles`. Line breaks inside paragraphs were removed. `audit membership` is left out, because it needs texts that
+were surely written after the training data were collected.
 
 How to read the tables:
 
 - "Time" includes the start of the command, loading the model and the findings. The first command with a GGUF file also
   converts it. "Memory" is the largest resident memory of the run.
 - "sequence, served" gets the completions from the server of llama-cpp-python (`python -m llama_cpp.server --model FILE
-  --n_ctx 1024 --logits_all true`), whose memory is not included. The server computes with the quantized weights, and the
-  engine with the same weights in float32. So single completions may differ, as in paragraph 4 of the declaration.
-- "No evidence" does not show that a text was not in the training data. "No evidence for the corpus as a whole" means that
-  single paragraphs contain a run of ten or more equal words. Famous texts are quoted everywhere, so such a run does not
-  show that this document was in the training data.
+  --n_ctx 1024 --logits_all true`), whose memory is not included. The server computes with the quantized weights, and
+  the engine with the same weights in float32. So single completions may differ, as in paragraph 4 of the declaration.
+- "No evidence" does not show that a text was not in the training data. "No evidence for the corpus as a whole" means
+  that single paragraphs contain a run of ten or more equal words. Famous texts are quoted everywhere, so such a run
+  does not show that this document was in the training data.
 - In quoted passages, the prompt comes before "…" and the completion after it. Words in bold equal the original.
 
 [What the audits measure](audits.md) defines the measures.
 """
 _LEARNED = """## A model that has learned texts by heart
 
-An adapter (LoRA) was trained on SmolLM2 with 36 invented paragraphs: six for each number of copies, from 1 to 32, in one
-epoch. The control contains 36 paragraphs of the same kind that were not in the training.
+An adapter (LoRA) was trained on SmolLM2 with 36 invented paragraphs: six for each number of copies, from 1 to 32, in
+one epoch. The control contains 36 paragraphs of the same kind that were not in the training.
 [What did a fine-tune learn by heart?](../tutorials/what-did-a-fine-tune-learn.md) explains the commands.
 
 The first table shows the completions of the trained paragraphs, with the adapter: the share that passes each threshold,
