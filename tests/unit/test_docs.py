@@ -67,7 +67,7 @@ def test_the_command_line_reference_has_every_command_and_option() -> None:
 
 @pytest.mark.parametrize(
     ("name", "model"),
-    [("configuration.md", Settings), ("round-files.md", Round), ("sweep-files.md", SWEEP_FILE)],
+    [("run-files.md", Settings), ("round-files.md", Round), ("sweep-files.md", SWEEP_FILE)],
 )
 def test_every_key_of_a_toml_file_is_explained(name: str, model: type[BaseModel]) -> None:
     (part,) = (mark[0] for mark in MARK.finditer(page(name)))
@@ -79,7 +79,7 @@ def test_every_key_of_a_toml_file_is_explained(name: str, model: type[BaseModel]
 @pytest.mark.parametrize(
     ("name", "read", "needed"),
     [
-        ("configuration.md", lambda _: read_settings(), {}),
+        ("run-files.md", lambda _: read_settings(), {}),
         ("round-files.md", load_round, dict.fromkeys(("name", "title", "prefix_file", "target"), "demo")),
         ("sweep-files.md", lambda path: read_sweep_file(Path(path)), {"attacks": ["greedy"]}),
     ],
@@ -128,9 +128,7 @@ def test_a_method_is_described_with_its_types_and_its_names() -> None:
 def test_every_environment_variable_is_explained() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "harness").rglob("*.py"))
     used = set(re.findall(r"\bHARNESS_[A-Z_]+\b", sources))
-    assert (
-        used - set(re.findall(r"\bHARNESS_[A-Z_]+\b", page("configuration.md") + str(Settings.model_fields))) == set()
-    )
+    assert used - set(re.findall(r"\bHARNESS_[A-Z_]+\b", page("run-files.md") + str(Settings.model_fields))) == set()
 
 
 def test_every_file_of_a_run_is_explained(tmp_path: Path) -> None:
