@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, ClassVar, Generic
 
 from textual import work
@@ -96,7 +97,8 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             if self.status_under_action() is not before:
                 self.refresh_bindings()
             summary = snapshot.summary
-            self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen), layout=False)
+            line = who(snapshot, self.size.width - 2, is_frozen=self._is_frozen)
+            self.query_one("#who", Static).update(line, layout=False)
             fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
             if not self.folder.path.exists():
                 fault = "It was deleted. u restores it, for a day."
@@ -126,25 +128,24 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             self.dismiss(None)
 
 
-def who(snapshot: Snapshot, *, is_frozen: bool) -> Content:
-    """Return the line about a run: its status, attack, round, id, target, and what is special about it."""
+def who(snapshot: Snapshot, cells: int, *, is_frozen: bool) -> Content:
+    """Return the line about a run, of its status, attack, round, what is special about it, its id, target and changed
+    parameters, as far as whole ones fit into `cells`.
+    """
     summary = snapshot.summary
     glyph, meaning = GLYPHS[summary.status]
     colour = {"good": "$text-success", "bad": "$text-error", "warning": "$text-warning"}.get(meaning, "$text-primary")
-    parts: list[Content | str | tuple[str, str]] = [
+    parts = [
         (f"{glyph} {summary.status.words}", f"bold {colour}"),
-        "  ",
-        (sanitize(summary.shown_attack), "bold"),
-        (sanitize(f" {summary.changed_text}") if summary.changed else "", "$foreground 70%"),
-        f" on {sanitize(summary.round)}",
+        (f"  {sanitize(summary.shown_attack)}", "bold"),
+        (f" on {sanitize(summary.round)}", ""),
+        *([(" blind", "$text-warning")] if summary.is_blind else []),
+        *([(" partial", "$text-warning")] if summary.is_partial else []),
+        *([("  view frozen, f continues", "bold reverse")] if is_frozen else []),
+        (f"  {sanitize(summary.id)}", "$foreground 70%"),
+        *([(f"  target {sanitize(summary.target)}", "$foreground 70%")] if summary.target is not None else []),
+        *([(f"  {sanitize(summary.changed_text)}", "$foreground 70%")] if summary.changed else []),
     ]
-    if summary.is_blind:
-        parts.append((" blind", "$text-warning"))
-    if summary.is_partial:
-        parts.append((" partial", "$text-warning"))
-    parts.append((f"  {sanitize(summary.id)}", "$foreground 70%"))
-    if summary.target is not None:
-        parts.append((f"  target {sanitize(summary.target)}", "$foreground 70%"))
-    if is_frozen:
-        parts.append(("  view frozen, f continues", "bold reverse"))
-    return Content.assemble(*parts)
+    ends = accumulate(len(text) for text, _ in parts)
+    shown = [part for number, (part, end) in enumerate(zip(parts, ends, strict=True)) if end <= cells or number < 3]
+    return Content.assemble(*shown)

@@ -12,6 +12,7 @@ from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.columns import fit
 from harness.tui.run_feed import RunFeed
+from harness.tui.screens.watch import who
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (
     figure_table,
@@ -61,6 +62,14 @@ def test_resources_show_only_what_was_measured(snapshot: RunSnapshot) -> None:
     assert facts["GPU"] == "97 %, 3.0 GiB" and facts["GPU power"] == "312 W, 61 °C"
     over = with_summary(snapshot, status=Status.STOPPED)
     assert resource_facts(dataclasses.replace(over, telemetry=seen, rates=(20.0, 40.0))) == []
+
+
+def test_the_line_about_a_run_leaves_out_what_does_not_fit(snapshot: RunSnapshot) -> None:
+    changed = with_summary(snapshot, changed={"trials": "60", "temperature": "0.7"}, is_partial=True)
+    lines = [who(changed, cells, is_frozen=True).plain for cells in range(60, 200)]
+    assert all(len(line) <= cells for line, cells in zip(lines, range(60, 200), strict=True))
+    assert "partial  view frozen" in lines[0] and lines[-1].endswith("trials=60 temperature=0.7")
+    assert all(line == lines[-1][: len(line)] for line in lines)
 
 
 HOSTILE = "[/bold]\x1b[31m\u202e\n"
