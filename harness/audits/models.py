@@ -53,7 +53,7 @@ def load_text_tokenizer(model: Model) -> Tokenizer:
     """
     file = model.path / "tokenizer.json"
     if not file.is_file():
-        raise HarnessError(f"{model.id} has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
+        raise HarnessError(f"{model.id} has no tokenizer.json, which reading text needs. {WRITE_TOKENIZER}")
     return parse_tokenizer(read_text(file), str(file))
 
 

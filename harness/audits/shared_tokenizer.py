@@ -46,7 +46,7 @@ class SharedTokenizer:
     def require_first(self) -> Tokenizer:
         """Return the tokenizer of the first model. Raises HarnessError if there is none."""
         if not self._tokenizers:
-            raise HarnessError(f"{self._names[0]} has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
+            raise HarnessError(f"{self._names[0]} has no tokenizer.json, which reading text needs. {WRITE_TOKENIZER}")
         return self._tokenizers[0]
 
     def encode(self, text: str) -> "Encoding":

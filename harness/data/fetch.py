@@ -159,7 +159,7 @@ def _check_status(file: PublicFile, address: str, status: int) -> None:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY:
         raise _TemporaryError(f"the server answered {status}")
     if status != HTTPStatus.OK:
-        raise HarnessError(f"{file.name}: {address} answered {status}.")
+        raise HarnessError(f"{file.name}: cannot be downloaded ({address} answered {status}). Try again later.")
 
 
 def _store(file: PublicFile, origin: str, chunks: Iterable[bytes], place: Path, progress: Progress) -> None:

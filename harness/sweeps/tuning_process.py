@@ -127,6 +127,6 @@ def _process_of(id_: str) -> Process | None:
             if process.is_here or is_late:
                 return process
         elif is_late:
-            raise HarnessError(f"{lock_file(id_)} names no process. Stop the process that has it open.")
+            raise HarnessError(f"{lock_file(id_)} names no process. Find it with `fuser {lock_file(id_)}`. Stop it.")
         time.sleep(_POLL_SECONDS)
     return None

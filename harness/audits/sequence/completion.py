@@ -201,7 +201,7 @@ class LocalCompleter(Completer):
     def __init__(self, target: "Target", dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
         """Encode all paragraphs. Raises HarnessError if the target has no tokenizer."""
         if target.tokenizer_file is None:
-            raise HarnessError(f"the target has no tokenizer.json, which text needs. {WRITE_TOKENIZER}")
+            raise HarnessError(f"the target has no tokenizer.json, which reading text needs. {WRITE_TOKENIZER}")
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
