@@ -78,7 +78,13 @@ async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) 
         await until(pilot, lambda: screen._snapshot is not snapshot)
         assert guesses(pilot).row_count == 0
         await press(pilot, "escape", then=lambda: len(examples(pilot)) > 1)
-        assert title_of(pilot, "guesses") == "Guesses · 64 · 16 right · [all] right wrong near miss"
+        title = title_of(pilot, "guesses")
+        assert title == "Guesses · 64 · 16 right · [all] right wrong near miss"
+        # Three cells are those of the border.
+        await pilot.click("#guesses", offset=(3 + title.index("near miss"), 0))
+        await until(pilot, lambda: "[near miss]" in title_of(pilot, "guesses"))
+        await pilot.click("#guesses", offset=(3 + title.index("all"), 0))
+        await until(pilot, lambda: "[all]" in title_of(pilot, "guesses"))
         await press(pilot, "escape", then=lambda: not isinstance(pilot.app.screen, RunScreen))
 
 

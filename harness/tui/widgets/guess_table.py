@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 from textual import on, work
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.message import Message
+from textual.style import Style
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
@@ -92,7 +94,11 @@ class GuessTable(Panel):
 
     def action_verdict(self) -> None:
         verdicts = list(Verdict)
-        self._verdict = verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)]
+        self.action_show_verdict(verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)])
+
+    def action_show_verdict(self, verdict: str) -> None:
+        """Show the guesses of a verdict."""
+        self._verdict = Verdict(verdict)
         self.screen.set_focus(self.table)
         if self._results is not None:
             self._show_results()
@@ -183,8 +189,14 @@ class GuessTable(Panel):
                 "" if self._feed is None or self._feed.answers is None else f" · {self._counts[Verdict.RIGHT]:,} right"
             )
             words = f"{self._counts[Verdict.ALL]:,}{right}{f' · newest {shown:,}' if shown < count else ''}"
-        switch = " ".join(f"[{verdict}]" if verdict is self._verdict else verdict for verdict in Verdict)
-        self.set_title(" · ".join(filter(None, ["Guesses", words, switch])))
+        switch = [
+            Content.styled(
+                f"[{verdict}]" if verdict is self._verdict else verdict.value,
+                Style.from_meta({"@click": f"show_verdict({verdict.value!r})"}),
+            )
+            for verdict in Verdict
+        ]
+        self.set_title(f"{' · '.join(filter(None, ['Guesses', words]))} · ", Content(" ").join(switch))
 
     def _fill(self, lines: Sequence[GuessLine]) -> None:
         if self._feed is None:

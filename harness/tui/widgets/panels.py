@@ -17,6 +17,9 @@ from textual.widgets import Static
 from harness.core.text import sanitize
 
 
+_NO_LINKS = Content("")
+
+
 class Panel(Vertical):
     """A titled part of the screen. `show_empty` collapses it to one line.
 
@@ -42,9 +45,9 @@ class Panel(Vertical):
         self.label = label
         self.set_title(title or label)
 
-    def set_title(self, title: str) -> None:
-        """Show `title` in the border."""
-        self.border_title = Content(sanitize(title))
+    def set_title(self, title: str, links: Content = _NO_LINKS) -> None:
+        """Show `title` in the border, followed by links whose actions are those of the panel."""
+        self.border_title = Content(sanitize(title)) + links
 
     def show_empty(self, reason: str) -> None:
         """Collapse the panel to one line that says why it is empty; with an empty `reason`, show it again."""
@@ -199,6 +202,7 @@ class PanelScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "leave", "Back", tooltip="Close this screen")]
 
     def action_leave(self) -> None:
+        self.app.clear_notifications()
         self.dismiss(None)
 
     def show_panel(self, id: str) -> None:
