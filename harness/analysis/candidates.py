@@ -73,9 +73,9 @@ class Example:
 
     id: int
     prefix: Tokens
-    """Token ids, [prefix length]."""
+    """Token ids of the prefix, [prefix length]."""
     answer: Tokens | None
-    """Token ids, [length]. Null in a blind round."""
+    """Token ids of the answer, [length]. Null in a blind round."""
     candidates: tuple[Candidate, ...]
     """Candidates in submission order."""
 

@@ -218,7 +218,7 @@ class Comparison:
             runs (ComparedRun[]): Runs in the order of the command.
             budget_s (number): Largest budget of the runs, the end of `leads`.
             leads (object[]): The run with the highest recall, for each span of time.
-                start_s (number): Begin of the span.
+                start_s (number): Start of the span.
                 end_s (number): End of the span.
                 leader (string?): Run with the highest recall. Null if several have it, or none is above zero.
                 second (string?): Run with the next recall at the end of the span.

@@ -103,9 +103,9 @@ class Contrast:
 
     difference: Difference
     only_first: Ints
-    """[any] int64, ascending: the examples that only the first one solves within the cap, as the round numbers them."""
+    """Examples that only the first one solves within the cap, ascending, [any]."""
     only_second: Ints
-    """[any] int64: the examples that only the second one solves."""
+    """Examples that only the second one solves, [any]."""
     mcnemar_p: float
     """p-value of McNemar's test, two-sided, under the assumption that examples are independent."""
 

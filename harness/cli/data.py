@@ -191,7 +191,7 @@ def _status_as_json(status: RoundStatus) -> dict[str, Any]:
     Keys:
         round_as_json.round, round_as_json.examples, round_as_json.is_blind, round_as_json.is_complete, is_sound
         files (files_as_json[]): Files that the round names.
-        joined (JoinedRows[]): MD5 of the rows of each official split, prefixes and suffixes joined.
+        joined (JoinedRows[]): Comparison of each official split with the published MD5 of its joined rows.
         commands (string[]): Commands that fetch what is missing.
     """
     facts = round_as_json(status)

@@ -28,11 +28,11 @@ class ScoreCurve(NamedTuple):
     """Recall and precision when the walk ends at each wrong row."""
 
     errors: Ints
-    """[points] int64, ascending from 1."""
+    """Numbers of wrong rows, ascending from 1, [points]."""
     recall: Floats
-    """[points], in [0, 1]."""
+    """Recall at each, in [0, 1], [points]."""
     precision: Floats
-    """[points], in [0, 1]. It counts wrong row number `errors`, if there is one."""
+    """Precision at each, in [0, 1], [points]. It counts wrong row number `errors`, if there is one."""
 
     def as_json(self) -> dict[str, list[Any]]:
         """Return each field as a list."""
