@@ -58,13 +58,13 @@ class Candidate:
     """One suffix guessed for an example."""
 
     suffix: Tokens
-    """[length] token ids."""
+    """Token ids, [length]."""
     score: float
-    """The last score that it was given."""
+    """Last score that it was given."""
     times: int
-    """The number of times that it was guessed."""
+    """Number of times that it was guessed."""
     is_right: bool | None
-    """True if the guess is the answer, None in a blind round."""
+    """True if the guess is the answer. Null in a blind round."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,19 @@ class Example:
 
     id: int
     prefix: Tokens
-    """[prefix length] token ids."""
+    """Token ids of the prefix, [prefix length]."""
     answer: Tokens | None
-    """[length] token ids, None in a blind round."""
+    """Token ids of the answer, [length]. Null in a blind round."""
     candidates: tuple[Candidate, ...]
-    """The candidates in submission order."""
+    """Candidates in submission order."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, with tokens as lists of ids."""
+        """Return the fields as a JSON object, with tokens as lists of ids.
+
+        Keys:
+            example (number): Id of the example.
+            prefix, answer, candidates
+        """
         return {
             "example": self.id,
             "prefix": self.prefix.tolist(),

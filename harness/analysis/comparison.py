@@ -99,7 +99,22 @@ class Trajectory(NamedTuple):
 
 
 def _trajectory_as_json(trajectory: Trajectory | None, score: str, prefix: str) -> dict[str, Any]:
-    """Return three keys, with curves of at most 200 points; null without a trajectory."""
+    """Return three keys, with curves of at most 200 points; null without a trajectory.
+
+    Keys:
+        score (Score): Score of the submission.
+            curve (ScoreCurve): Recall and precision vs. errors, with at most 200 points.
+        recall_over_time (TimedRecall[]): Recall at the error cap over the time, with at most 200 points.
+        recall_at_budget (object[]): Recall after shares of the budget.
+            share (number): Share of the budget, in [0, 1].
+            recall (number?): Recall at the error cap. Null if the run has not come so far.
+        not_in_train_score (Score?): Score on examples that are not in the training set.
+            curve (ScoreCurve): Recall and precision vs. errors, with at most 200 points.
+        not_in_train_over_time (TimedRecall[]?): Recall over the time on these examples.
+        not_in_train_at_budget (object[]?): Recall on these examples after shares of the budget.
+            share (number): Share of the budget, in [0, 1].
+            recall (number?): Recall at the error cap. Null if the run has not come so far.
+    """
     if trajectory is None:
         return dict.fromkeys((score, f"{prefix}_over_time", f"{prefix}_at_budget"))
     shares = zip(BUDGET_SHARES, trajectory.recall_at_shares, strict=True)
@@ -115,16 +130,23 @@ class ComparedRun:
     """One run of a comparison."""
 
     id: str
+    """Id of the run."""
     attack: str
+    """Name of the attack."""
     is_control: bool
+    """True if the attack is a control, which may not be submitted."""
     status: Status
+    """Status of the run."""
     elapsed_s: float
+    """Time spent."""
     budget_s: float
+    """Time budget."""
     counts_until: float
     """The spent time until which the recall is known."""
     guesses: int
+    """Committed guesses."""
     suffixes_per_s: float | None
-    """Draws of finished batches per second, None if no time has elapsed."""
+    """Draws of finished batches per second. Null if no time has elapsed."""
     whole: Trajectory
     moments: Moments
     """The scores on all examples at several times, and after several trials."""
@@ -142,7 +164,16 @@ class ComparedRun:
         return display_name(self.attack, is_control=self.is_control)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, with curves of at most 200 points."""
+        """Return the fields as a JSON object, with curves of at most 200 points.
+
+        Keys:
+            id, attack, is_control, status, elapsed_s, budget_s, guesses, suffixes_per_s
+            _trajectory_as_json.score, _trajectory_as_json.recall_over_time, _trajectory_as_json.recall_at_budget
+            _trajectory_as_json.not_in_train_score, _trajectory_as_json.not_in_train_over_time
+            _trajectory_as_json.not_in_train_at_budget
+            moments (Moment[]): Scores after shares of the budget, and after 1, 10, 100, … trials.
+            no_trials_because (string?): Reason for missing scores after trials.
+        """
         names = ("id", "attack", "is_control", "status", "elapsed_s", "budget_s", "guesses", "suffixes_per_s")
         return {
             **{name: getattr(self, name) for name in names},
@@ -175,7 +206,28 @@ class Comparison:
     """The settings that differ between runs, by name, with the value of each run or None."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object.
+
+        Keys:
+            round (string): Name of the round.
+            examples (number): Number of examples.
+            error_cap (number): Number of wrong rows at which scoring stops.
+            not_in_train_examples (number?): Examples that are not in the training set. Null if this is not known.
+            not_in_train_error_cap (number?): Error cap for these examples.
+            not_in_train_absent_because (string?): Reason for a missing score on these examples.
+            runs (ComparedRun[]): Runs in the order of the command.
+            budget_s (number): Largest budget of the runs, the end of `leads`.
+            leads (object[]): The run with the highest recall, for each span of time.
+                start_s (number): Start of the span.
+                end_s (number): End of the span.
+                leader (string?): Run with the highest recall. Null if several have it, or none is above zero.
+                second (string?): Run with the next recall at the end of the span.
+                least (number): Smallest distance of the leader to the next recall in the span.
+                most (number): Largest distance.
+            contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two.
+            not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
+            differing (object): Settings that differ, with one value per run.
+        """
         part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)
         contrast, not_in_train_contrast = (None if pair is None else pair.as_json() for pair in pairs)
         return {

@@ -103,14 +103,24 @@ class Contrast:
 
     difference: Difference
     only_first: Ints
-    """[any] int64, ascending: the examples that only this one solves within the cap, as the round numbers them."""
+    """Examples that only the first one solves within the cap, ascending, [any]."""
     only_second: Ints
-    """[any] int64, as `only_first`."""
+    """Examples that only the second one solves, [any]."""
     mcnemar_p: float
-    """Two-sided, under the assumption that examples are independent."""
+    """p-value of McNemar's test, two-sided, under the assumption that examples are independent."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object.
+
+        Keys:
+            difference (number): Recall of the first run minus the recall of the second.
+            difference_interval (number[]): 95 % interval of the difference: low, high.
+            difference_interval_unit (string): Unit that the bootstrap draws: `cluster` or `example`.
+            difference_p (number): p-value of no difference, two-sided. It agrees with the interval.
+            mcnemar_p
+            mcnemar_caveat (string): Limits of McNemar's test.
+            only_first, only_second
+        """
         difference, (low, high, unit), p_value = self.difference
         return {
             "difference": difference,

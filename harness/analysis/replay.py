@@ -37,7 +37,9 @@ class TimedRecall(NamedTuple):
     """Recall at the cap after `spent` seconds of the budget."""
 
     spent: float
+    """Seconds of the budget."""
     recall: float
+    """Recall at the error cap, in [0, 1]."""
 
 
 def evenly_spaced(points: Sequence[Point], max_points: int) -> list[Point]:
@@ -147,9 +149,9 @@ class Moment(NamedTuple):
 
     score: Score
     spent: float | None = None
-    """Seconds of the budget, None for trials."""
+    """Seconds of the budget. Null for trials."""
     trials: int | None = None
-    """Trials of each example, None for a time."""
+    """Trials of each example. Null for a time."""
 
     @property
     def name(self) -> str:
@@ -161,7 +163,13 @@ class Moment(NamedTuple):
         return f"{self.name}: {format_score(self.score.recall_at_cap)}", self.score
 
     def as_json(self, points: int) -> dict[str, Any]:
-        """Return time and trials, recall at the cap, and the curve with at most `points` points."""
+        """Return time and trials, recall at the cap, and the curve with at most `points` points.
+
+        Keys:
+            spent, trials
+            recall_at_cap (number): Recall at the error cap, in [0, 1].
+            curve (ScoreCurve): Recall and precision vs. errors, with at most 200 points.
+        """
         curve = self.score.recall_curve(points).as_json()
         return {"spent": self.spent, "trials": self.trials, "recall_at_cap": self.score.recall_at_cap, "curve": curve}
 

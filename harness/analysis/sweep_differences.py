@@ -29,25 +29,37 @@ class SettingDifference:
     """Mean recall of a setting minus that of the baseline, over the same examples and the same seeds."""
 
     round: str
+    """Name of the round."""
     target: str | None
+    """Target. Null for the target of the round."""
     setting: str
+    """Name of the setting."""
     seeds: tuple[int, ...]
+    """Seeds that the setting and the baseline have finished."""
     difference: float
+    """Mean recall minus the mean recall of the baseline."""
     p: float
+    """p-value of no difference, two-sided."""
     holm_p: float
-    """The p-value corrected for all comparisons of the sweep."""
+    """p-value, corrected for all comparisons that the finished runs allow."""
     interval_level: float
+    """Level of `interval`, such as 0.95."""
     interval: tuple[float, float] | None
-    """Interval at `interval_level`. It excludes 0 exactly if holm_p is at most 0.05. None with too few replicates."""
+    """Interval of the difference: low, high. It excludes 0 exactly if `is_different`. Null with too few replicates."""
     interval_unit: Unit
+    """Unit that the bootstrap draws."""
 
     @property
     def is_different(self) -> bool:
-        """True if Holm's test finds a difference at an error rate of 5 %."""
+        """True if `holm_p` is at most 0.05."""
         return self.holm_p <= ALPHA
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object.
+
+        Keys:
+            round, target, setting, seeds, difference, p, holm_p, interval_level, interval, interval_unit, is_different
+        """
         return vars(self) | {"is_different": self.is_different}
 
 

@@ -58,25 +58,34 @@ class SettingRow:
 
     place: Place
     round: str
-    """The name of the round."""
+    """Name of the round."""
     setting: str
+    """Name of the setting: the attack and its parameters."""
     runs: tuple[ReadRun, ...]
     unfinished: dict[str, int]
     """The number of runs that are not finished by their state."""
     is_blind: bool
+    """True if the round has no answers."""
     error_cap: int | None
+    """Number of wrong rows at which scoring stops."""
     recall_at_cap: float | None
-    """The mean recall at `error_cap`; None as well in a blind round, like its minimum and maximum."""
+    """Mean recall at the error cap. Null in a blind round, as the next two."""
     lowest_recall: float | None
+    """Lowest recall of a run."""
     highest_recall: float | None
+    """Highest recall of a run."""
     exact_at_1: float | None
+    """Mean share of examples whose first row is correct."""
     any_guess_correct: float | None
+    """Mean share of examples with any correct guess."""
     guesses: float | None
+    """Mean number of guesses."""
     elapsed_s: float | None
+    """Mean time spent."""
 
     @property
     def target(self) -> str | None:
-        """The target, None if the sweep names none."""
+        """Target. Null for the target of the round."""
         return self.place[1]
 
     @property
@@ -85,7 +94,20 @@ class SettingRow:
         return tuple(run for run in self.runs if run.is_counted)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object.
+
+        Keys:
+            round, setting
+            runs (object[]): Runs of the setting, one per seed.
+                id (string): Id of the run.
+                seed (number): Seed of the run.
+                status (string): Status in words.
+            is_blind, error_cap, recall_at_cap, lowest_recall, highest_recall, exact_at_1, any_guess_correct
+            guesses, elapsed_s, target
+            attack (string): Name of the attack.
+            params (object): Values of the parameters, as text.
+            finished (number): Finished runs.
+        """
         first = self.runs[0].run
         return {
             **{name: value for name, value in vars(self).items() if name not in ("place", "unfinished")},
@@ -118,7 +140,21 @@ class SweepResults:
         return sum(len(row.finished) for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object.
+
+        Keys:
+            id (string): Id of the sweep.
+            created_at (number): Time of creation, in seconds since the epoch.
+            runs (number): Runs of the sweep.
+            finished (number): Finished runs, which count in the results.
+            baseline (string?): Setting that the others are compared with.
+            rows (SettingRow[]): One per round, target and setting. Settings whose runs are all finished come first, by
+                mean recall. Means are over finished runs, and null without one.
+            differences (SettingDifference[]): One per setting other than the baseline.
+            error_rate (number): Chance of any false `is_different` in the sweep: 0.05.
+            replicates (number): Bootstrap replicates. 0 without a baseline.
+            notes (string[]): Sentences about missing runs and differences.
+        """
         return {
             "id": self.sweep.id,
             "created_at": self.sweep.created_at,

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import typer
 from typer import Argument, Option
@@ -138,7 +138,18 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 
 
 def _write(bundle: Bundle, destination: Path, *, json: bool) -> None:
-    """Write a bundle, and print its path and hash."""
+    """Write a bundle, and print its path and hash.
+
+    Keys:
+        bundle (string): Path of the zip.
+        sha256 (string): SHA-256 of the zip.
+        bytes (number): Size of the zip.
+        files (number): Number of files in it.
+        kind (string): `submission` or `code`.
+        code_bundle_sha256 (string): SHA-256 of the bundle of the code, as `harness bundle code` writes it.
+        pages (number?): Pages of the description. Null without a description.
+        marks (AcceptedCheck[]): Accepted checks.
+    """
     write_output(destination, bundle.content)
     manifest = bundle.manifest
     if json:
@@ -162,6 +173,12 @@ def _write(bundle: Bundle, destination: Path, *, json: bool) -> None:
 
 
 def _print_checks(checks: list[Check], accepted: frozenset[str], *, json: bool) -> None:
+    """Print the checklist.
+
+    Keys:
+        checks (Check[]): Checks in their order.
+            is_accepted (boolean): True if `--accept` names the check.
+    """
     if json:
         print_json({"checks": [check._asdict() | {"is_accepted": check.name in accepted} for check in checks]})
         return
@@ -183,6 +200,17 @@ def _round_with_prefixes(name: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
         yield str(write_blind_round(round_, Path(folder)))
+
+
+class Leaderboard(TypedDict):
+    """The object that `harness bundle rank` prints."""
+
+    round: str
+    """Name of the round."""
+    error_cap: int
+    """Number of wrong rows at which scoring stops."""
+    entries: Annotated[list[dict[str, Any]], Entry]
+    """One entry per bundle, the best first."""
 
 
 def rank(
@@ -249,13 +277,8 @@ def rank(
             return
         write_output(csv, leaderboard_csv(entries))
     if json:
-        print_json(
-            {
-                "round": judging.round.name,
-                "error_cap": judging.round.error_cap,
-                "entries": [asdict(entry) for entry in entries],
-            }
-        )
+        listed = [asdict(entry) for entry in entries]
+        print_json(Leaderboard(round=judging.round.name, error_cap=judging.round.error_cap, entries=listed))
     else:
         _print(entries)
 

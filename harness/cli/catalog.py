@@ -29,7 +29,13 @@ _CONTEST_RULES = tuple(name for name, field in Round.model_fields.items() if fie
 
 
 def print_attack(attack: AttackFile, *, json: bool) -> None:
-    """Print what an attack does, its file and its parameters."""
+    """Print what an attack does, its file and its parameters.
+
+    Keys:
+        doc (string): Documentation of the attack.
+        parameters (Parameter[]): Parameters of the attack.
+        schema (object): JSON schema of the parameters.
+    """
     schema = fetch_schema(attack.path, digest=attack.sha256)
     parameters = schema.parameters
     if json:
@@ -57,7 +63,14 @@ def attack_row(attack: AttackFile) -> tuple[str, str, str]:
 
 
 def attack_as_json(attack: AttackFile) -> dict[str, Any]:
-    """Return an attack as a list of attacks prints it with `--json`."""
+    """Return an attack as a list of attacks prints it with `--json`.
+
+    Keys:
+        attack (string): Name of the attack.
+        path, origin, sha256, summary, reference
+        is_control (boolean): True if the attack is a control, which may not be submitted.
+        uses_target, reference_model, guesses_per_example, requires, models, error
+    """
     fields = dict(vars(attack))
     names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
     return {**names, **fields, "path": str(attack.path)}
@@ -77,7 +90,12 @@ def _flags(attack: AttackFile) -> str:
 
 
 def print_round(round_: Round, *, json: bool) -> None:
-    """Print the rules and the files of a round."""
+    """Print the rules and the files of a round.
+
+    Keys:
+        presets (object): Values of parameters that `run --preset` uses, by the name of the attack.
+        files (files_as_json[]): Files that the round names.
+    """
     status = round_status(round_)
     rules = _rules(status)
     if json:
@@ -113,7 +131,12 @@ def print_files(status: RoundStatus) -> None:
 
 
 def files_as_json(status: RoundStatus) -> list[dict[str, Any]]:
-    """Return the files of a round for `--json`."""
+    """Return the files of a round for `--json`.
+
+    Keys:
+        FileStatus.fields, FileStatus.path, FileStatus.state, FileStatus.shape
+        fault (string?): Error in the file. Null without an error.
+    """
     return [vars(file) | {"path": str(file.path), "fault": file.fault or None} for file in status.files]
 
 
@@ -127,7 +150,16 @@ def round_row(status: RoundStatus) -> tuple[str, ...]:
 
 
 def round_as_json(status: RoundStatus) -> dict[str, Any]:
-    """Return a round as a list of rounds prints it with `--json`."""
+    """Return a round as a list of rounds prints it with `--json`.
+
+    Keys:
+        round (string): Name of the round.
+        title (string): Title of the round.
+        examples (number?): Number of examples. Null if the files are missing.
+        is_blind (boolean): True if the round has no answers.
+        is_complete (boolean): True if all files exist and fit the round.
+        missing (string[]): Paths of missing files.
+    """
     return {
         "round": status.round.name,
         "title": status.round.title,
@@ -139,7 +171,21 @@ def round_as_json(status: RoundStatus) -> dict[str, Any]:
 
 
 def _rules(status: RoundStatus) -> dict[str, Any]:
-    """Return the rules by name. A fold has no rows of its own, and no error cap until its files exist."""
+    """Return the rules by name. A fold has no rows of its own, and no error cap until its files exist.
+
+    Keys:
+        answer_rows (number[]?): First row of the answers in their file, and the row after the last.
+        train_rows (number[]?): The same for training rows.
+        Round.clusters, Round.prefix_length, Round.suffix_length, Round.vocabulary
+        error_cap (number?): Wrong rows at which scoring stops. Null for a fold whose files are missing.
+        Round.row_cap, Round.target, Round.revision
+        fold (object?): Fold of the training rows that is attacked: its `index`, and the number of `folds`. Null for a
+            whole round.
+        budget_s (number): Wall clock that a run may take.
+        code_deadline (string?): Last moment for the code. An ISO date with time and offset, as the next three.
+        Round.prefixes_released, Round.closes, Round.answers_released, Round.forbidden_models
+        Round.training_data_search
+    """
     rules = status.round.model_dump(mode="json", include={*_RULES, "budget", "fold"})
     rules["budget_s"] = rules.pop("budget")
     for name in _CONTEST_RULES:

@@ -1,7 +1,7 @@
 """`harness data`: fetch public files, write example data, check a round's files, measure overlap."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 import typer
@@ -26,6 +26,28 @@ from harness.data.files import FOLDER, SATML, PublicFile, RoundStatus, round_sta
 app = CommandLine(name="data", help="Fetch data sets, write example texts, check rounds.", no_args_is_help=True)
 
 DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
+
+
+class FetchedFile(TypedDict):
+    """One file of a data set."""
+
+    file: str
+    """Name of the file."""
+    state: Arrival
+    """Result of fetching the file."""
+    fault: str | None
+    """Error of fetching the file. Null without an error."""
+
+
+class FetchedData(TypedDict):
+    """The object that `harness data fetch` prints."""
+
+    data_set: str
+    """Name of the data set."""
+    directory: str
+    """Directory of the files."""
+    files: list[FetchedFile]
+    """Files of the data set."""
 
 
 @app.command("fetch")
@@ -57,10 +79,10 @@ def fetch_data(
         raise typer.Exit(130) from None
     if json:
         files = [
-            {"file": arrived.file.name, "state": str(arrived.arrival), "fault": arrived.fault or None}
+            FetchedFile(file=arrived.file.name, state=arrived.arrival, fault=arrived.fault or None)
             for arrived in outcomes
         ]
-        print_json({"data_set": data_set, "directory": str(folder), "files": files})
+        print_json(FetchedData(data_set=data_set, directory=str(folder), files=files))
     else:
         for outcome in outcomes:
             print(f"{outcome.file.name:{names}}  {outcome.arrival}")
@@ -88,6 +110,24 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
     say(f"Files are in {folder}.")
 
 
+class ExampleFile(TypedDict):
+    """One file of the example data."""
+
+    file: str
+    """Path in the directory."""
+    content: str
+    """Description of the content."""
+
+
+class ExampleData(TypedDict):
+    """The object that `harness data example` prints."""
+
+    directory: str
+    """Directory of the files."""
+    files: list[ExampleFile]
+    """Written files."""
+
+
 @app.command("example")
 def write_example_data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
@@ -102,17 +142,18 @@ def write_example_data(
     """
     from harness.data.example import FILES, example_files
 
-    for name, content in example_files():
+    for name, content_bytes in example_files():
         path = folder / name
         make_directory(path.parent)
         with file_errors(path):
-            is_same = path.exists() and read_start(path, len(content) + 1) == content
+            is_same = path.exists() and read_start(path, len(content_bytes) + 1) == content_bytes
         if path.exists() and not is_same and not force:
             raise HarnessError(f"{path} exists with other content. Choose another directory, or use --force.")
         if not is_same:
-            write_export(path, content)
+            write_export(path, content_bytes)
     if json:
-        print_json({"directory": str(folder), "files": [{"file": name, "content": FILES[name]} for name in FILES]})
+        files = [ExampleFile(file=name, content=content) for name, content in FILES.items()]
+        print_json(ExampleData(directory=str(folder), files=files))
     else:
         print(align_columns([[f"{sanitize(str(folder))}/{name}", text] for name, text in FILES.items()]))
 
@@ -145,6 +186,14 @@ def show_status(
 
 
 def _status_as_json(status: RoundStatus) -> dict[str, Any]:
+    """Return the state of the files of a round.
+
+    Keys:
+        round_as_json.round, round_as_json.examples, round_as_json.is_blind, round_as_json.is_complete, is_sound
+        files (files_as_json[]): Files that the round names.
+        joined (JoinedRows[]): Comparison of each official split with the published MD5 of its joined rows.
+        commands (string[]): Commands that fetch what is missing.
+    """
     facts = round_as_json(status)
     return {
         **{name: facts[name] for name in ("round", "examples", "is_blind", "is_complete")},
@@ -171,6 +220,41 @@ def _print_status(status: RoundStatus) -> None:
         print("  no command fetches what is missing: copy the files to the paths above")
 
 
+class OverlapCounts(TypedDict):
+    """The object that `harness data overlap` prints."""
+
+    round: str
+    """Name of the round."""
+    examples: int
+    """Number of examples."""
+    training_rows: int
+    """Number of training rows."""
+    is_blind: bool
+    """True if the round has no answers."""
+    known_prefix: int
+    """Examples whose prefix is that of a training row."""
+    known_prefix_right: int | None
+    """Examples of `known_prefix` with the right suffix. Null in a blind round."""
+    stitched: int
+    """Examples for which a suffix can be composed from training rows."""
+    in_train: int | None
+    """Examples of `stitched` with the right suffix. Null in a blind round."""
+    clusters: int | None
+    """Number of clusters. Null if the round has none, as in the next two counts."""
+    largest_cluster: int | None
+    """Examples of the largest cluster."""
+    clustered: int | None
+    """Examples whose cluster has a training row."""
+    known_prefix_ids: list[int]
+    """Ids of the examples that `known_prefix` counts."""
+    stitched_ids: list[int]
+    """Ids of the examples that `stitched` counts."""
+    in_train_ids: list[int] | None
+    """Ids of the examples that `in_train` counts."""
+    clustered_ids: list[int] | None
+    """Ids of the examples that `clustered` counts."""
+
+
 @app.command("overlap")
 def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     """Measure the overlap of a round with its training rows.
@@ -185,23 +269,23 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     sizes = None if overlaps.clusters is None else np.unique(overlaps.clusters, return_counts=True)[1]
     if json:
         print_json(
-            {
-                "round": loaded.name,
-                "examples": examples,
-                "training_rows": overlaps.training_rows,
-                "is_blind": overlaps.is_in_train is None,
-                "known_prefix": int(overlaps.has_known_prefix.sum()),
-                "known_prefix_right": _count(overlaps.known_prefix_is_right),
-                "stitched": int(overlaps.is_stitched.sum()),
-                "in_train": _count(overlaps.is_in_train),
-                "clusters": None if sizes is None else len(sizes),
-                "largest_cluster": None if sizes is None else int(sizes.max()),
-                "clustered": _count(overlaps.is_clustered),
-                "known_prefix_ids": _ids(overlaps.has_known_prefix),
-                "stitched_ids": _ids(overlaps.is_stitched),
-                "in_train_ids": _ids(overlaps.is_in_train),
-                "clustered_ids": _ids(overlaps.is_clustered),
-            }
+            OverlapCounts(
+                round=loaded.name,
+                examples=examples,
+                training_rows=overlaps.training_rows,
+                is_blind=overlaps.is_in_train is None,
+                known_prefix=int(overlaps.has_known_prefix.sum()),
+                known_prefix_right=_count(overlaps.known_prefix_is_right),
+                stitched=int(overlaps.is_stitched.sum()),
+                in_train=_count(overlaps.is_in_train),
+                clusters=None if sizes is None else len(sizes),
+                largest_cluster=None if sizes is None else int(sizes.max()),
+                clustered=_count(overlaps.is_clustered),
+                known_prefix_ids=_ids(overlaps.has_known_prefix),
+                stitched_ids=_ids(overlaps.is_stitched),
+                in_train_ids=None if overlaps.is_in_train is None else _ids(overlaps.is_in_train),
+                clustered_ids=None if overlaps.is_clustered is None else _ids(overlaps.is_clustered),
+            )
         )
         return
     print(f"{sanitize(loaded.name)}: {examples:,} examples and {overlaps.training_rows:,} training rows")
@@ -223,8 +307,8 @@ def _count(claims: NDArray[np.bool_] | None) -> int | None:
     return None if claims is None else int(claims.sum())
 
 
-def _ids(claims: NDArray[np.bool_] | None) -> list[int] | None:
-    return None if claims is None else list(map(int, claims.nonzero()[0]))
+def _ids(claims: NDArray[np.bool_]) -> list[int]:
+    return list(map(int, claims.nonzero()[0]))
 
 
 def _folder_of(data_set: str) -> Path:

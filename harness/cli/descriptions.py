@@ -39,7 +39,14 @@ _RECORD = (
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:
-    """Return the run's summary, its spec, and its models as they were loaded, for `show --json`."""
+    """Return the run's summary, its spec, and its models as they were loaded, for `show --json`.
+
+    Keys:
+        not_reproducible_because (string[]): Reasons that another run may give other bytes. Empty without one.
+        target_as_loaded (object?): Device, precision and size of the target as the worker loaded it.
+        reference_as_loaded (object?): Device, precision and size of the reference model.
+        spec (object): Content of `spec.json`.
+    """
     record = read_record(folder)
     return run_summary(folder).as_json() | {
         "not_reproducible_because": list(record.nondeterminism),
@@ -50,7 +57,22 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
 
 
 def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
-    """Return the plan for `run --dry-run --json`; `spec` is the content of spec.json, with the names of that file."""
+    """Return the plan for `run --dry-run --json`.
+
+    Keys:
+        id (string): Id of the run that would start.
+        attack (string): Name of the attack.
+        round (string): Name of the round.
+        target (string?): Id of the target.
+        reference_model (string?): Hub id or directory of the reference model.
+        params (object): Parameters of the attack.
+        seed (number): Seed of the run.
+        examples (number): Examples that are attacked.
+        round_examples (number): Examples of the round.
+        error_cap (number): Number of wrong rows at which scoring stops, for the attacked examples.
+        budget_s (number): Time budget.
+        spec (object): Content that `spec.json` would have.
+    """
     recorded = spec.model_dump(mode="json")
     return {
         "id": spec.id,
@@ -127,6 +149,10 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
 
     The model is the run's, in float32 on a CPU, so that the result is the same on every machine. Raises HarnessError if
     the run used no target, or if its weights are not there any more.
+
+    Keys:
+        answer (number[]?): Probability of each token of the answer. Null in a blind round.
+        candidates (any[]): Probabilities of the tokens, one list for each of the first 50 candidates.
     """
     spec = folder.attack_spec()
     if not spec.targets:

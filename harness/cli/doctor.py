@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import psutil
@@ -56,6 +56,15 @@ class Finding:
     is_missing: bool = False
 
 
+class Report(TypedDict):
+    """The object that `harness doctor` prints."""
+
+    missing: list[str]
+    """Names of findings without which runs do not work."""
+    findings: dict[str, dict[str, str | None]]
+    """Findings by name, each with its `value` and `advice`. The advice is null if nothing is wrong."""
+
+
 class BenchOptions(Options):
     """The options of `--bench`."""
 
@@ -89,12 +98,8 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     report = [*findings(), Finding("device", resolve_device())]
     missing = [finding.name for finding in report if finding.is_missing]
     if json:
-        print_json(
-            {
-                "missing": missing,
-                "findings": {line.name: {"value": line.value, "advice": line.advice} for line in report},
-            }
-        )
+        findings_by_name = {line.name: {"value": line.value, "advice": line.advice} for line in report}
+        print_json(Report(missing=missing, findings=findings_by_name))
     else:
         width = max(len(finding.name) for finding in report)
         for finding in report:
@@ -219,6 +224,18 @@ def measure_speed(
 
     Each of the `turns` has its own `prefixes`. Raises HarnessError if the target does not fit the round, or the round
     has too few prefixes.
+
+    Keys:
+        target (string): Name of the target.
+        device (string): Device of the measurement.
+        examples (number): Prefixes in each turn.
+        turns (number): Number of turns.
+        rows (object[]): One per method.
+            method (string): Name of the method.
+            suffixes_per_s (number): Suffixes per second, median over the turns.
+            lowest (number): Lowest speed of a turn.
+            highest (number): Highest speed of a turn.
+            times_generate (number): Speed relative to `generate`.
     """
     require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, TypedDict
 
 import typer
 from typer import Option
@@ -89,7 +89,12 @@ def export(
 
 
 def _export_trials(folder: RunFolder, directory: Path, *, force: bool, json: bool) -> None:
-    """Write guess1.csv, guess10.csv, …: the submissions of the first trials, as the challenge's baseline names them."""
+    """Write guess1.csv, guess10.csv, …: the submissions of the first trials, as the challenge's baseline names them.
+
+    Keys:
+        run (string): Id of the run.
+        paths (object): The files written, by the number of trials.
+    """
     spec = folder.attack_spec()
     with GuessReader.of_run(folder, spec) as reader:
         past = past_guesses(spec, reader)
@@ -111,6 +116,13 @@ def _export_trials(folder: RunFolder, directory: Path, *, force: bool, json: boo
 
 
 def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: bool, json: bool) -> None:
+    """Write the submission, or every guess.
+
+    Keys:
+        run (string): Id of the run.
+        path (string): The file written.
+        rows (number): Rows of the file.
+    """
     destination = out if out is not None else Path(f"{folder.id}.csv")
     is_stdout = str(destination) == "-"
     if is_stdout and json:
@@ -150,6 +162,13 @@ def _write_as_submission(file: IO[bytes], folder: RunFolder) -> int:
 
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
+    """Log a run or an audit to MLflow.
+
+    Keys:
+        run (string): Id of the run.
+        experiment (string): Name of the experiment.
+        mlflow_run (string): Id of the MLflow run.
+    """
     from harness.submit.audit_export import write_audit
     from harness.submit.mlflow_export import check_address, log_to_mlflow, require_mlflow
     from harness.submit.report import report_page
@@ -201,6 +220,15 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
         raise UsageError(f"unknown format {suffix!r}. Use .csv, .jsonl or .parquet.")
 
 
+class Report(TypedDict):
+    """The object that `harness report` prints."""
+
+    path: str
+    """The page or the directory written."""
+    records: list[str]
+    """Ids of the runs, or of the sweep or the audit."""
+
+
 def report(
     names: Annotated[
         list[str],
@@ -239,7 +267,7 @@ def report(
         check_output_file(out, force=force)
         write_output(out, _page(record, folders, redact=redact))
     if json:
-        print_json({"path": str(out.absolute()), "records": [item.id for item in records]})
+        print_json(Report(path=str(out.absolute()), records=[item.id for item in records]))
     else:
         print(sanitize(str(out)))
 

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
 import typer
 from rich.filesize import decimal
@@ -139,15 +139,37 @@ def _print_list(
         say(empty)
 
 
+class ListedTuning(TypedDict):
+    """A tuning as `harness list tunings` prints it."""
+
+    id: str
+    """Id of the tuning."""
+    created_at: float
+    """Time of creation, in seconds since the epoch."""
+    attack: str
+    """Name of the attack."""
+    round: str
+    """Name of the round."""
+    runs: int
+    """Number of its runs."""
+    state: str
+    """`running`, `finished` or `not running`."""
+
+
 @app.command("tunings")
 def list_tunings(json: Json = False) -> None:
     """List tunings, newest first."""
     tunings = list(_readable(TUNINGS))
     parents = [summary.parent for summary in matching_summaries(on_error=lambda _: None)] if tunings else []
     rows = [
-        tuning.model_dump(include={"id", "created_at"})
-        | tuning.request.model_dump(include={"attack", "round"})
-        | {"runs": (runs := parents.count(tuning.id)), "state": state_of(tuning, runs)}
+        ListedTuning(
+            id=tuning.id,
+            created_at=tuning.created_at,
+            attack=tuning.request.attack,
+            round=tuning.request.round,
+            runs=(runs := parents.count(tuning.id)),
+            state=state_of(tuning, runs),
+        )
         for tuning in tunings
     ]
     _print_list(
@@ -155,10 +177,10 @@ def list_tunings(json: Json = False) -> None:
         rows,
         ("tuning", "attack", "round", "runs", "state", "started"),
         lambda row: (
-            *(str(row[name]) for name in ("id", "attack", "round", "runs", "state")),
+            *(row["id"], row["attack"], row["round"], str(row["runs"]), row["state"]),
             date_and_time(row["created_at"]),
         ),
-        dict,
+        lambda row: row,
         empty="no tunings yet. `harness tune ATTACK` starts one.",
         json=json,
     )
@@ -174,19 +196,32 @@ def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
             print_error(str(error))
 
 
+class ListedSweep(TypedDict):
+    """A sweep as `harness list sweeps` prints it."""
+
+    id: str
+    """Id of the sweep."""
+    created_at: float
+    """Time of creation, in seconds since the epoch."""
+    runs: int
+    """Runs of the sweep."""
+    finished: int
+    """Finished runs."""
+
+
 @app.command("sweeps")
 def list_sweeps(json: Json = False) -> None:
     """List sweeps, newest first."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for sweep in _readable(SWEEPS):
         finished = len(progress_of(sweep).finished)
-        rows.append({"id": sweep.id, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished})
+        rows.append(ListedSweep(id=sweep.id, created_at=sweep.created_at, runs=len(sweep.runs), finished=finished))
     _print_list(
         "sweeps",
         rows,
         ("sweep", "runs finished", "started"),
         lambda row: (row["id"], f"{row['finished']:,} of {row['runs']:,}", date_and_time(row["created_at"])),
-        dict,
+        lambda row: row,
         empty="no sweeps yet. `harness sweep FILE` starts one.",
         json=json,
     )
@@ -249,6 +284,17 @@ def _queued_summaries() -> list[RunSummary]:
     return summaries
 
 
+class DeletedRecord(TypedDict):
+    """A run, tuning or sweep as `harness list deleted` prints it."""
+
+    id: str
+    """Id of the run, tuning or sweep."""
+    deleted_at: float
+    """Time of deletion, in seconds since the epoch."""
+    bytes: int
+    """Size on the disk."""
+
+
 @app.command("deleted")
 def list_deleted(json: Json = False) -> None:
     """List what was deleted within a day and can be restored."""
@@ -263,7 +309,7 @@ def list_deleted(json: Json = False) -> None:
             format_duration(deleted.seconds_left),
             decimal(deleted.size),
         ),
-        lambda deleted: {"id": deleted.id, "deleted_at": deleted.deleted_at / 1e9, "bytes": deleted.size},
+        lambda deleted: DeletedRecord(id=deleted.id, deleted_at=deleted.deleted_at / 1e9, bytes=deleted.size),
         empty="nothing was deleted within the last day.",
         json=json,
     )

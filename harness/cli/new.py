@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
 import typer
 from typer import Argument, Option
@@ -318,6 +318,15 @@ def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
 app.command("round")(make_round)
 
 
+class NewAttack(TypedDict):
+    """The object that `harness new attack` prints."""
+
+    attack: str
+    """Name of the attack."""
+    path: str
+    """The file written."""
+
+
 @app.command("attack")
 def write_attack(
     name: str = Argument(..., metavar="NAME", help="Lower-case letters, digits and underscores."),
@@ -329,6 +338,6 @@ def write_attack(
     option = "" if directory.resolve() == Path("attacks").resolve() else f" --attacks {shlex.quote(str(directory))}"
     say(f"next: harness run {name} --round demo{option}")
     if json:
-        print_json({"attack": name, "path": str(path.absolute())})
+        print_json(NewAttack(attack=name, path=str(path.absolute())))
     else:
         print(path)

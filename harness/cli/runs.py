@@ -1,7 +1,7 @@
 """`harness runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
 
 import time
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 from typer import Argument, Option
@@ -29,6 +29,15 @@ app = CommandLine(
 )
 
 
+class Note(TypedDict):
+    """The object that `harness runs note` prints."""
+
+    run: str
+    """Id of the run."""
+    note: str
+    """Note of the user. Empty without a note."""
+
+
 @app.command()
 def note(
     run: Run,
@@ -44,9 +53,18 @@ def note(
         folder.check_files()
         content = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
-        print_json({"run": folder.id, "note": content})
+        print_json(Note(run=folder.id, note=content))
     elif text is None:
         print(sanitize(content))
+
+
+class Tags(TypedDict):
+    """The object that `harness runs tag` prints."""
+
+    run: str
+    """Id of the run."""
+    tags: list[str]
+    """All tags of the run, sorted."""
 
 
 @app.command()
@@ -65,7 +83,7 @@ def tag(
     with as_harness_error(folder.tags):
         tags_after = tags_of(folder)
     if json:
-        print_json({"run": folder.id, "tags": list(tags_after)})
+        print_json(Tags(run=folder.id, tags=list(tags_after)))
     elif not tags:
         print(" ".join(tags_after))
 
@@ -88,6 +106,13 @@ def queue(
         raise typer.BadParameter("give one of --first, --up, --down and --last.", param_hint="--first")
     move_in_queue(run_folder(run).id, moves[0])
     list_queue(json=json)
+
+
+class Removed(TypedDict):
+    """The object that `harness runs rm` prints."""
+
+    removed: list[str]
+    """Ids of the deleted runs, tunings and sweeps."""
 
 
 @app.command()
@@ -133,7 +158,7 @@ def rm(
     for record in before:
         _end([record], is_final=True, json=json)
     if json:
-        print_json({"removed": ids})
+        print_json(Removed(removed=ids))
 
 
 def _question(ids: list[str], *, is_final: bool) -> str:
@@ -160,6 +185,13 @@ def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
         print(sanitize(deleted[0].id), flush=True)
 
 
+class Restored(TypedDict):
+    """The object that `harness runs restore` prints."""
+
+    restored: list[str]
+    """Ids of the restored runs, tunings and sweeps."""
+
+
 @app.command()
 def restore(
     runs: Annotated[
@@ -178,4 +210,4 @@ def restore(
         if not json:
             print(sanitize(deleted.id), flush=True)
     if json:
-        print_json({"restored": list(dict.fromkeys(deleted.id for deleted in deletions))})
+        print_json(Restored(restored=list(dict.fromkeys(deleted.id for deleted in deletions))))

@@ -59,7 +59,7 @@ def score(
         from harness.figures.curves import write_score_figure
 
         write_score_figure(scored, plot, title=sanitize(entry.name))
-    print_json(scored.as_json() | {"curve": scored.recall_curve().as_json()}) if json else _print_score(scored)
+    _print_score(scored, json=json)
 
 
 def _has_answers(round_: Round) -> bool:
@@ -79,7 +79,16 @@ def _rules(round_: Round) -> SubmissionRules:
 
 
 def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, json: bool) -> None:
-    """Print the faults of a submission, or that it has none. Exit code 1 if it has any."""
+    """Print the faults of a submission, or that it has none. Exit code 1 if it has any.
+
+    Keys:
+        valid (boolean): True if the submission follows the rules of the round.
+        round (string): Name of the round.
+        rows (number?): Rows of the submission. Null if it is not valid.
+        faults (object[]): The first 20 errors.
+            line (number): Line of the file. Line 1 is the header.
+            fault (string): Error in this line.
+    """
     rows = None if faults else len(read_submission(file, _rules(round_)).ids)
     if json:
         listed = [{"line": fault.line, "fault": fault.fault} for fault in faults]
@@ -93,7 +102,15 @@ def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, js
         raise typer.Exit(1)
 
 
-def _print_score(scored: Score) -> None:
+def _print_score(scored: Score, *, json: bool) -> None:
+    """Print recall, its interval, and recall and precision at several error counts.
+
+    Keys:
+        curve (ScoreCurve): Recall and precision at every error count, as lists of equal length.
+    """
+    if json:
+        print_json(scored.as_json() | {"curve": scored.recall_curve().as_json()})
+        return
     low, high, unit = scored.interval
     print(
         f"Recall@{scored.cap:,}: {format_score(scored.recall_at_cap)} {format_interval(low, high)} ({unit})\n"

@@ -74,8 +74,7 @@ def show(
     elif isinstance(thing, Sweep):
         print_sweep(thing, baseline=baseline, json=json)
     elif log:
-        lines = list(log_lines(thing, follow=False))
-        print_json({"run": thing.id, "lines": lines}) if json else print("\n".join(map(sanitize, lines)))
+        _print_log(thing, json=json)
     elif example is not None:
         _print_example(thing, example, probabilities, json=json)
     elif is_of_kind(thing, AuditSpec):
@@ -106,7 +105,23 @@ def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tun
         raise unknown_name("name", name, names, see="harness list KIND") from None
 
 
+def _print_log(folder: RunFolder, *, json: bool) -> None:
+    """Print the lines of the worker's log.
+
+    Keys:
+        run (string): Id of the run.
+        lines (string[]): Lines of the log. They may contain control characters.
+    """
+    lines = list(log_lines(folder, follow=False))
+    print_json({"run": folder.id, "lines": lines}) if json else print("\n".join(map(sanitize, lines)))
+
+
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:
+    """Print an example, with the probabilities of its tokens if they are asked for.
+
+    Keys:
+        probabilities (token_probabilities): Probabilities of the tokens.
+    """
     example = load_example(folder, id_)
     scored = token_probabilities(folder, example) if probabilities else None
     if json:
@@ -116,7 +131,11 @@ def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bo
 
 
 def _print_audit(folder: RunFolder, *, redact: bool, json: bool) -> None:
-    """Print the record of an audit and its findings so far; an audit that has not begun has none."""
+    """Print the record of an audit and its findings so far.
+
+    Keys:
+        findings (object?): Findings so far, as `harness audit` prints them. Null if the audit has not begun.
+    """
     findings = findings_of(folder, redact=redact) if folder.store.exists() else None
     if json:
         print_json(run_as_json(folder) | {"findings": None if findings is None else findings.as_json()})
@@ -151,6 +170,20 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
     """Print the settings that a tuning has tried, with their recall on each fold.
 
     The searched parameters are those of the attack as it ran: each run has a copy of its source.
+
+    Keys:
+        id (string): Id of the tuning.
+        attack (string): Name of the attack.
+        round (string): Name of the round.
+        settings (object[]): Settings that were tried.
+            params (object): Values of the searched parameters.
+            recall_at_cap (number?): Mean recall over its folds. Null if a run has none, such as a crashed one.
+            runs (object[]): One run per fold.
+                id (string): Id of the run.
+                fold (string): Fold of the round, such as `fold0of5`.
+                status (string?): Status of the run. Null if there is no record of it.
+                recall_at_cap (number?): Recall at the error cap.
+        best (object?): Parameters of the best setting.
     """
     runs = runs_of(tuning.id)
     space = searched_space(tuning, runs)

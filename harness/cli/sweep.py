@@ -193,6 +193,20 @@ def _print_plan(sweep: Sweep, resolved: Sequence[PlannedRun], *, slots: int, jso
     """Print the number of runs and their expected time. A run of which nothing is known counts with its budget.
 
     `slots` is the number of runs that are computed at the same time.
+
+    Keys:
+        runs (object[]): Runs of the sweep.
+            attack (string): Name of the attack.
+            params (object): Values of the parameters, as text.
+            seed (number): Seed of the run.
+            round (string): Round, as the sweep file names it.
+            target (string?): Target. Null for the target of the round.
+            setting (string): Name of the setting: the attack and its parameters.
+            budget_s (number): Time budget.
+            estimate_s (number?): Expected time. Null if it is not known.
+        estimated_s (number): Sum of the expected times.
+        unestimated_budget_s (number): Sum of the budgets of the other runs.
+        slots (number): Runs that are computed at the same time.
     """
     past = finished_runs()
     estimates = [estimated_seconds(plan.spec, past) for plan in resolved]
@@ -233,7 +247,15 @@ def _print_plan(sweep: Sweep, resolved: Sequence[PlannedRun], *, slots: int, jso
 
 
 def _print_result(sweep: Sweep, state: SweepState, *, json: bool) -> None:
-    """Print how the sweep ended. Exit code 1 if a run has no record or crashed, 3 if one was stopped."""
+    """Print how the sweep ended. Exit code 1 if a run has no record or crashed, 3 if one was stopped.
+
+    Keys:
+        id (string): Id of the sweep.
+        runs (number): Runs of the sweep.
+        finished (string[]): Ids of the runs that finished or ran out of time.
+        unfinished (string[]): Ids of the other runs.
+        failed (object): Errors of runs that could not start or whose record could not be stored, by id.
+    """
     progress = progress_of(sweep)
     if json:
         print_json(

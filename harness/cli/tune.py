@@ -89,7 +89,11 @@ def resume_tuning(tuning: Tuning, *, runs: int | None, ray: str | None, detach: 
 
 
 def _start(tuning: Tuning, options: list[str], *, json: bool) -> None:
-    """Continue a tuning in a process of its own, and print its id."""
+    """Continue a tuning in a process of its own, and print its id.
+
+    Keys:
+        id (string): Id of the tuning.
+    """
     start_tuning(tuning.id, options)
     print_json({"id": tuning.id}) if json else print(tuning.id)
     say(f"`harness show {tuning.id}` prints the settings so far, `harness stop {tuning.id}` stops it.")

@@ -148,7 +148,17 @@ class Passage(NamedTuple):
     place: tuple[str, float] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the passage as a JSON object; each text is a list of pairs of text and whether it is marked."""
+        """Return the passage as a JSON object.
+
+        Keys:
+            title (string): Title of the passage.
+            marked (Marked): Meaning of the marked parts.
+            texts (object[]): Texts that belong together.
+                label (string): Label of the text.
+                text (any[]): Parts of the text, each with true if it is marked.
+            place (any[]?): Row of the heat map, and where the middle of the passage is in it, from 0 to 1. Null without
+                a map.
+        """
         texts = [{"label": label, "text": [list(part) for part in parts]} for label, parts in self.texts]
         return {"title": self.title, "marked": str(self.marked), "texts": texts, "place": self.place}
 
@@ -168,16 +178,21 @@ class Conclusion:
     """The question of an audit and its answer, the first line wherever an audit is shown."""
 
     question: str
+    """Question of the audit."""
     answer: str
     """A word or two, such as "Probably"."""
     evidence: str
     """A clause with the figures behind the answer."""
     caveat: str = ""
-    """The limits of the answer: what cannot be concluded."""
+    """Limits of the answer: what cannot be concluded. Empty without limits."""
     key_figures: Sequence[KeyFigure] = ()
 
     def as_json(self) -> dict[str, str]:
-        """Return the texts as a JSON object."""
+        """Return the texts as a JSON object.
+
+        Keys:
+            question, answer, evidence, caveat
+        """
         return {"question": self.question, "answer": self.answer, "evidence": self.evidence, "caveat": self.caveat}
 
     @property
@@ -223,7 +238,16 @@ class Findings:
     is_redacted: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `--json` prints: the texts, the figures and the measures."""
+        """Return what `--json` prints: the texts, the figures and the measures.
+
+        Keys:
+            conclusion (Conclusion?): Answer to the question of the audit.
+            text_tables (object[]): Tables with texts, such as the likeliest sequences of `leakage`.
+                title (string): Title of the table.
+                columns (object): Cells of each column, by its name.
+            passages (Passage[]): Texts of the corpus and of the model.
+            measures (MeasureTable[]): Measured values. What does not apply to a value is null.
+        """
         return {**self._texts_as_json(), **json_value(self.figures), "measures": self.measures.as_json()}
 
     def as_sketch(self) -> dict[str, Any]:

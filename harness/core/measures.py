@@ -196,5 +196,17 @@ class MeasureTable:
         return NO_ESTIMATE
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the rows as JSON objects: `model`, `side`, `case`, `measure`, `at`, `value`, `low`, `high`, `of`."""
+        """Return the rows as JSON objects.
+
+        Keys:
+            model (string?): Name of the target.
+            side (string?): Measured part, such as the corpus or the control.
+            case (string?): Variant of the measure, such as a score or a decoding scheme.
+            measure (string): Name of the measure.
+            at (number?): Value of its parameter.
+            value (number?): Measured value.
+            low (number?): Lower end of the 95 % interval.
+            high (number?): Upper end of the 95 % interval.
+            of (number?): Number of items.
+        """
         return [json_value(row.as_dict()) for row in self.rows]

@@ -82,7 +82,15 @@ class Parameter:
         return f"{', '.join((self.type, *self.bounds, default))}. {self.description}".rstrip()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields for `harness show ATTACK --json`."""
+        """Return the fields for `harness show ATTACK --json`.
+
+        Keys:
+            name (string): Name of the parameter.
+            type (string): Type in words.
+            default (string?): Default, as a user types it. Null if a value is required.
+            bounds (string[]): Bounds in words.
+            description (string): Description of the parameter.
+        """
         fields = {name: getattr(self, name) for name in ("name", "type", "default", "bounds", "description")}
         return fields | {"default": None if self.default is None else shorten(self.default)}
 

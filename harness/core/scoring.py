@@ -17,21 +17,22 @@ class AtErrors(NamedTuple):
     """Recall and precision, both in [0, 1], when the walk ends at wrong row number `errors`."""
 
     errors: int
+    """Number of wrong rows."""
     recall: float
+    """Recall, in [0, 1]."""
     precision: float
+    """Precision, in [0, 1]."""
 
 
 class ScoreCurve(NamedTuple):
-    """Recall and precision when the walk ends at each wrong row.
-
-    errors: [points] int64, ascending from 1.
-    recall: [points], in [0, 1].
-    precision: [points], in [0, 1]; it counts wrong row number `errors`, if there is one.
-    """
+    """Recall and precision when the walk ends at each wrong row."""
 
     errors: Ints
+    """Numbers of wrong rows, ascending from 1, [points]."""
     recall: Floats
+    """Recall at each, in [0, 1], [points]."""
     precision: Floats
+    """Precision at each, in [0, 1], [points]. It counts wrong row number `errors`, if there is one."""
 
     def as_json(self) -> dict[str, list[Any]]:
         """Return each field as a list."""
@@ -99,7 +100,22 @@ class Score:
         return solved / self.examples, solved / rows
 
     def as_json(self) -> dict[str, Any]:
-        """Return all fields except the curve as a JSON object."""
+        """Return all fields except the curve as a JSON object.
+
+        Keys:
+            recall_at_cap (number): Recall at the error cap, in [0, 1].
+            recall_interval (number[]): 95 % interval of the recall: low, high.
+            recall_interval_unit (string): Unit that the bootstrap draws: `cluster` or `example`.
+            precision_at_cap (number): Precision at the error cap, in [0, 1].
+            error_cap (number): Number of wrong rows at which scoring stops.
+            examples (number): Examples of the round, or of the answers.
+            solved (number): Distinct examples solved.
+            rows (number): Rows of the submission.
+            rows_read (number): Rows until scoring stopped.
+            rows_ignored (number): Later rows.
+            wrong_rows_read (number): Wrong rows until scoring stopped.
+            at_errors (AtErrors[]): Recall and precision at several error counts.
+        """
         return {
             "recall_at_cap": self.recall_at_cap,
             "recall_interval": [self.interval.low, self.interval.high],

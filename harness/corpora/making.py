@@ -30,18 +30,16 @@ FindContexts = Callable[[Sequences], Ints]
 
 @dataclass(frozen=True)
 class Filters:
-    """Limits for suffixes.
-
-    max_token_share: the largest share that one token may have.
-    min_entropy_share: of the distribution of the tokens of a suffix, relative to that of different tokens, which is 5.6
-    bits for 50.
-    copied_share: the part of a suffix that may not occur earlier in the sequence. It has at least 8 tokens, because
-    shorter parts recur by chance, or is the whole suffix.
-    """
+    """Limits for suffixes."""
 
     max_token_share: float = 0.5
+    """Largest share of a suffix that one token may have."""
     min_entropy_share: float = 0.5
+    """Smallest entropy of the tokens of a suffix, relative to that of different tokens, which is 5.6 bits for 50."""
     copied_share: float = 0.5
+    """Part of a suffix that may not occur earlier in the sequence. It has at least 8 tokens, because shorter parts
+    recur by chance, or is the whole suffix.
+    """
 
     def copied_tokens(self, suffix_length: int) -> int:
         """Return how many tokens of a suffix may not occur earlier in the sequence."""
@@ -166,18 +164,20 @@ def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules by which examples are drawn.
-
-    sizes: the wanted number of examples by split, at least 1.
-    strata: the minimum copies of each stratum, ascending; each split has equally many examples of each.
-    """
+    """The rules by which examples are drawn."""
 
     sizes: Mapping[str, int]
+    """Wanted number of examples by split, at least 1."""
     prefix_length: int = 50
+    """Tokens of a prefix."""
     suffix_length: int = 50
+    """Tokens of a suffix."""
     strata: tuple[int, ...] = (1,)
+    """Minimum copies of each stratum, ascending. Each split has equally many examples of each."""
     filters: Filters = field(default_factory=Filters)
+    """Limits for suffixes."""
     seed: int = 0
+    """Seed of the draw."""
 
     @property
     def length(self) -> int:

@@ -26,29 +26,28 @@ _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
 @dataclass(frozen=True)
 class Origin:
-    """The source of a round, for its data card.
-
-    name: of the round.
-    corpus: the name of its file or directory.
-    target: the id of the model.
-    vocabulary: the number of ids of the tokenizer.
-    budget: the wall clock of a run.
-    contexts: the numbers of tokens from which the target was to complete an example, and target_sha256 the hash of its
-    weights; empty if that was not asked.
-    notes: what was skipped.
-    harness_version: of this package.
-    """
+    """The source of a round, for its data card."""
 
     name: str
+    """Name of the round."""
     corpus: str
+    """Name of the file or directory of the corpus."""
     target: str
+    """Id of the target."""
     vocabulary: int
+    """Number of ids of the tokenizer."""
     tokenizer_sha256: str
+    """SHA-256 of the tokenizer."""
     budget: str
+    """Wall clock of a run."""
     contexts: tuple[int, ...]
+    """Numbers of tokens from which the target was to complete an example. Empty without `--extractable`."""
     target_sha256: str
+    """SHA-256 of the target's weights. Empty without `--extractable`."""
     notes: list[str]
+    """Notes on skipped parts of the corpus."""
     harness_version: str
+    """Version of the harness."""
 
 
 def existing_files(folder: Path, name: str, answers: Path | None) -> list[Path]:
@@ -72,6 +71,9 @@ def write_round(
     Files of an earlier round of the same name are deleted first, so none is taken for one of this round. answers: the
     directory for the answers of the test split and their pointers, None for `folder`. contest: fields of each round
     that `origin` does not have, such as `title`. Raises OSError if a file cannot be written.
+
+    Keys:
+        rounds (string[]): TOML files of the rounds, the validation round first.
     """
     places = dict.fromkeys(rules.sizes, folder) | ({"test": answers} if answers is not None else {})
     for place in {folder, *places.values()}:
@@ -174,6 +176,20 @@ def _rules_text(
 def _card(
     stream: TokenStream, examples: Examples, rules: Rules, origin: Origin, written: Mapping[str, Path]
 ) -> dict[str, Any]:
+    """Return the data card without the names of the rounds.
+
+    Keys:
+        corpus_documents (number): Documents of the corpus.
+        corpus_tokens (number): Tokens of the corpus.
+        corpus_sha256 (string): SHA-256 of the tokens, with a separator after each document.
+        cluster_window (number): Tokens that two examples of one cluster share.
+        rules (Rules): Rules by which the examples were drawn.
+        counts (object): Prefixes that were drawn, and what removed them, in the order of the steps.
+        splits (object): Splits by name, each with its `examples`, the `wanted` number, its `clusters`, and `copies` by
+            stratum.
+        files (object): SHA-256 of arrays and pointers, by name. With `--answers-out`, the name of that directory comes
+            before the answers.
+    """
     splits = {
         name: {
             "examples": len(sequences.copies),

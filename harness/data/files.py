@@ -93,12 +93,16 @@ class Checksum(StrEnum):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A file that a round names: the fields that name it, its path, its state and what is wrong with it."""
+    """A file that a round names."""
 
     fields: tuple[str, ...]
+    """Fields of the round that name the file."""
     path: Path
+    """Path of the file."""
     state: FileState
+    """State of the file."""
     shape: tuple[int, ...] | None = None
+    """Shape of the array. Null if the file is missing or wrong."""
     fault: str = ""
 
 
@@ -107,10 +111,15 @@ class JoinedRows:
     """The comparison of the three joined files of one split with the md5 of the organizers."""
 
     split: str
+    """Name of the split."""
     checksum: Checksum
+    """Result of the comparison."""
     expected: str
+    """MD5 that the organizers published."""
     actual: str = ""
+    """MD5 of the files, or why there is none. Empty if it was not checked."""
     lacking: tuple[str, ...] = ()
+    """Names of missing files."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ class RoundStatus:
 
     @property
     def is_sound(self) -> bool:
-        """Return True if no existing file contradicts the round or the official checksum."""
+        """True if no existing file contradicts the round or the official MD5."""
         return all(file.state is not FileState.WRONG for file in self.files) and all(
             rows.checksum is not Checksum.WRONG for rows in self.joined
         )

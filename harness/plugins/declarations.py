@@ -41,13 +41,20 @@ class Declaration:
 
     name: str
     summary: str = ""
+    """First line of the documentation."""
     reference: str = ""
+    """Paper or code that the attack implements."""
     control: bool = False
     uses_target: bool = True
+    """True if the attack uses the target."""
     reference_model: str = ""
+    """Hub id or directory of the reference model. Empty: no model, unless `--reference` names one."""
     guesses_per_example: int = 1
+    """Guesses per example in the submission. 0: any number."""
     requires: tuple[str, ...] = ()
+    """Distributions that the attack imports."""
     models: tuple[str, ...] = ()
+    """Parameters that name a model."""
 
 
 def _is_tuple_of_text(value: object) -> bool:

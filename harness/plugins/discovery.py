@@ -30,11 +30,13 @@ class AttackFile(Declaration):
     """
 
     path: Path
+    """File of the attack."""
     origin: str
-    """`--attacks DIR`, `./attacks`, `built-in` or `entry point DISTRIBUTION`."""
+    """Place where it was found: `--attacks DIR`, `./attacks`, `built-in` or `entry point DISTRIBUTION`."""
     sha256: str = ""
-    """Hash of the source, '' if it could not be read."""
+    """SHA-256 of the file. Empty if it could not be read."""
     error: str | None = None
+    """Reason that the attack cannot be used. Null if it can."""
 
     @property
     def declared(self) -> dict[str, Any]:

@@ -85,22 +85,23 @@ class StageWork:
     """A stage of a job."""
 
     stage: str
+    """Name of the stage."""
     announced: float
-    """Its number of draws."""
+    """Number of draws."""
     done: float
-    """The draws of the batches that are done, and the reported share of those of open ones."""
+    """Draws of finished batches, and the reported share of the draws of running ones."""
     batches_done: int
-    """The number of batches that are done."""
+    """Number of finished batches."""
     draw_weight: float = 1.0
-    """The time of one draw relative to other stages."""
+    """Time of one draw relative to other stages."""
     seconds: float = 0.0
-    """The time in which at least one of its done batches ran, or an open one until its last report."""
+    """Time in which a batch ran: of finished batches, and of a running one until its last report."""
     is_announced: bool = False
-    """True if the job announced the stage before it began."""
+    """True if the stage was announced before it began."""
     pace: float | None = None
-    """The seconds that a draw of the rest is expected to take, by its own batches; None before one has begun."""
+    """Expected time of each remaining draw, in seconds. Null before a batch has begun."""
     telling_batches: int = 0
-    """The batches that tell the pace, up to 2. The first one tells less, because its size is often another one."""
+    """Number of batches that determine the pace, at most 2. The first one counts less: its size often differs."""
 
     @property
     def left(self) -> float:

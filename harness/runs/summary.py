@@ -47,73 +47,104 @@ class RunSummary:
     """
 
     id: str
+    """Id of the run."""
     kind: str
     """`attack` or `audit`."""
     status: Status
+    """State of the run."""
     reason: str
+    """Reason for the status. Empty without a reason."""
     attack: str
+    """Name of the attack. For an audit: `audit NAME`."""
     is_control: bool
+    """True if the attack is a control, which may not be submitted."""
     round: str
+    """Name of the round. For an audit: its input."""
     target: str | None
+    """Id of the target."""
     is_blind: bool
+    """True if the round has no answers."""
     is_partial: bool
+    """True if only the first examples are attacked (`--limit`)."""
     error_cap: int
+    """Number of wrong rows at which scoring stops, for the attacked examples."""
     recall_at_cap: float | None = None
-    """The recall of the scorecard, or else of the running curve; None in a blind round or before the first score."""
+    """Recall at the error cap so far, in [0, 1]. Null in a blind round and before the first score."""
     recall_interval: tuple[float, float] | None = None
+    """95 % interval of the recall: low, high."""
     recall_interval_unit: str | None = None
+    """Unit that the bootstrap draws: `cluster` or `example`."""
     exact_at_1: float | None = None
     """Share of examples whose first row is correct."""
     any_guess_correct: float | None = None
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
-    """Current figures of an audit by name."""
+    """Current figures of an audit, by name."""
     guesses: int
-    """Committed rows."""
+    """Committed guesses. For an audit: rows."""
     rows: int | None = None
     """Rows of the submission."""
     rows_left_out: int | None = None
+    """Rows beyond the row cap."""
     elapsed_s: float
+    """Time spent."""
     budget_s: float
+    """Time budget."""
     progress: float | None
-    """0 to 1; None before work is announced."""
+    """Share of the announced work that is done, weighted by the time of a draw, in [0, 1]. Null before work is
+    announced.
+    """
     eta_s: float | None = None
-    """Seconds of the remaining work."""
+    """Time to the end of the work. Null before three batches or 5 % of the work are done."""
     created_at: float
+    """Time of creation, in seconds since the epoch."""
     directory: str
+    """Directory of the run."""
     submission: str | None
+    """Path of `submission.csv`."""
     device: str | None
-    """The device that the job holds."""
+    """Device that the run holds."""
     sandbox: str | None
+    """Name of the sandbox backend, as in `HARNESS_SANDBOX`."""
     in_force: AppliedSandbox | None
     """The sandbox as it was applied."""
     network: str
-    """The network access that the job was allowed."""
+    """Network access of the run."""
     note: str
+    """Note of the user. Empty without a note."""
     tags: tuple[str, ...]
+    """Tags of the user, sorted."""
     parent: str | None
-    """Id of its tuning or sweep, or name of its group."""
+    """Id of the tuning or sweep, or name of the group, that the run belongs to."""
     changed: dict[str, Any]
-    """Parameters and seed that are not the defaults, and the reference model if it is not the attack's."""
-    trend: tuple[float, ...]
-    """Recall at equally spaced moments of the run so far, the last one now; number of guesses in a blind round,
-    relative to now.
+    """Parameters that are not the defaults of the attack, `seed` if it is not 0, and `reference` if it is not the
+    attack's reference model.
     """
+    trend: tuple[float, ...]
+    """Recall at equally spaced moments so far, the last one now. In a blind round: guesses relative to now."""
     queue_position: int | None = None
-    """Place in the queue for a device, from 1; None for a run that does not wait."""
+    """Place of a queued run among the runs that wait for the same device, from 1."""
     queue_length: int | None = None
+    """Number of runs that wait for this device."""
     waits_for: str | None = None
-    """The run that holds the device; None if it is unknown."""
+    """Run that holds the device of a queued run. Null if it is not known."""
     wait_at_most_s: float | None = None
+    """Longest wait of a queued run: the remaining budgets of the holder and of the runs before it."""
     wait_about_s: float | None = None
-    """The ETA of the run that holds the device, for the first run in the queue."""
+    """ETA of the run that holds the device, for the first run in the queue."""
     eta_basis: EtaBasis | None = None
+    """Basis of `eta_s`. `measured`: the pace of all stages with work left. `estimated`: a stage without a finished
+    batch counts with its announced weight. `stage`: the stages were not announced, so `eta_s` ends with the current
+    one.
+    """
     stages: tuple[StageWork, ...] = ()
-    """The stages that have begun or were announced, in order."""
+    """Stages that have begun or were announced, in order."""
     step: str = ""
-    """The last step of the open batch, or the loading of a model."""
+    """Last step of the batch that is running, such as "64 prefixes, token 20 of 50", or the loading of a model. Empty
+    without a batch.
+    """
     warning: str = ""
-    """The newest warning of the worker."""
+    """Newest warning of the worker. Empty without a warning."""
 
     @property
     def shown_attack(self) -> str:

@@ -53,7 +53,9 @@ class Limit(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     most: int = Field(ge=0, lt=1 << 63)
+    """Value of the limit: a number, or bytes of memory or of a file."""
     by: str
+    """Mechanism that enforces the limit, such as `cgroup v1` or `RLIMIT_FSIZE`."""
 
 
 class AppliedSandbox(BaseModel):
@@ -62,13 +64,19 @@ class AppliedSandbox(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     backend: str
+    """Name of the backend."""
     applied: tuple[str, ...]
+    """Mechanisms that were applied."""
     memory: Limit | None
+    """Limit of memory. Null without a limit."""
     processes: Limit | None
+    """Limit of the number of processes."""
     file_bytes: Limit | None
+    """Limit of the size of a file."""
     open_files: Limit | None
+    """Limit of the number of open files."""
     readable: tuple[str, ...]
-    """The paths that the process could read besides the system and this installation."""
+    """Paths that the process could read, besides the system and this installation."""
 
     @property
     def summary(self) -> str:

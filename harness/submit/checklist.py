@@ -23,19 +23,20 @@ from harness.submit.team import description_length, load_team
 
 
 class Check(NamedTuple):
-    """One check.
-
-    `sentence` is the state found. `fix` says what to do about a failure and is '' if the check is met. If
-    `can_be_accepted`, `--accept NAME` packages the run despite the failure, and the manifest records it. `is_note` is
-    True if the check is met and people should read its sentence.
-    """
+    """One check."""
 
     name: str
+    """Name of the check, as in `--accept NAME`."""
     is_met: bool
+    """True if the check is met."""
     sentence: str
+    """State in words."""
     fix: str = ""
+    """Advice for a failed check. Empty if the check is met."""
     can_be_accepted: bool = False
+    """True if `--accept NAME` packages the run despite the failure. The manifest records it."""
     is_note: bool = False
+    """True if the check is met, with a remark."""
 
     @property
     def sign(self) -> str:

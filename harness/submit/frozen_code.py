@@ -35,10 +35,15 @@ class PatchSize:
     """The size of an approved patch. Its lines do not include context."""
 
     sha256: str
+    """SHA-256 of the patch."""
     bytes: int
+    """Size of the patch."""
     files: int
+    """Number of changed files."""
     lines_added: int
+    """Number of added lines."""
     lines_removed: int
+    """Number of removed lines."""
 
     @property
     def words(self) -> str:

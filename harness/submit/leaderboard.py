@@ -50,29 +50,39 @@ class Entry:
     """One bundle of the leaderboard."""
 
     bundle: str
+    """File name of the bundle."""
     team: str = ""
+    """Name of the team. Empty if the bundle is not ranked."""
     attack: str = ""
+    """Name of the attack. Empty if the bundle is not ranked."""
     place: int | None = None
-    """The place from 1, None for the reason in `unranked`."""
+    """Place, from 1. Null if the bundle is not ranked."""
     recall_at_cap: float | None = None
+    """Recall at the error cap, in [0, 1]."""
     recall_interval: tuple[float, float] | None = None
+    """95 % interval of the recall: low, high."""
     recall_interval_unit: str | None = None
+    """Unit that the bootstrap draws: `cluster` or `example`."""
     difference: float | None = None
     """Recall minus the leader's recall, paired."""
     difference_interval: tuple[float, float] | None = None
-    """The 95 % interval of `difference`."""
+    """95 % interval of `difference`: low, high."""
     ties: bool = False
     """True if `difference_interval` contains 0."""
     elapsed_s: float | None = None
-    """The verified time, or the time of the team's run."""
+    """Wall clock of the verification, or of the team's run."""
     time_of_leader: float | None = None
-    """The time relative to the leader's on equal hardware."""
+    """Time relative to the leader's, on equal hardware."""
     hardware: str = ""
+    """Machine on which the time was measured."""
     verified: str = ""
+    """Verdict in words."""
     marks: tuple[str, ...] = ()
+    """Accepted checks."""
     patch: str = ""
-    """The size of the approved patch of the frozen code."""
+    """Size of the approved patch of the frozen code. Empty without a patch."""
     unranked: str = ""
+    """Reason that the bundle is not ranked. Empty if it is."""
 
 
 class _Scored(NamedTuple):

@@ -50,7 +50,9 @@ class AcceptedCheck(BundleModel):
     """A failed check of the packaging checklist that the team accepted."""
 
     check: str
+    """Name of the check."""
     sentence: str
+    """State in words."""
 
 
 class Manifest(BundleModel):

@@ -31,8 +31,11 @@ class Agreement:
     """The differences between a submission and the one that its code produced."""
 
     likeness: Likeness
+    """Similarity of the submissions."""
     rows_submitted: int
+    """Rows of the submission in the bundle."""
     rows_produced: int
+    """Rows of the submission that the code produced."""
     only_submitted: int
     """Submitted rows that were not produced. A repeated row counts each time."""
     only_produced: int
@@ -40,7 +43,7 @@ class Agreement:
     elsewhere: int
     """Rows that are in both at different places."""
     first_difference: int | None
-    """The first place, from 1, at which the submissions differ, or None."""
+    """First place, from 1, at which the submissions differ. Null if they do not differ."""
 
     @property
     def summary(self) -> str:
@@ -128,11 +131,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. `holds` is None for information that does not affect the verdict."""
+    """The result of one check."""
 
     name: str
+    """Name of the check."""
     holds: bool | None
+    """True if the check holds. Null for information that does not affect the verdict."""
     sentence: str
+    """Result in words."""
 
     @property
     def sign(self) -> str:
@@ -193,32 +199,41 @@ class Verdict:
     """The result of a verification."""
 
     bundle: str
+    """File name of the bundle."""
     bundle_sha256: str
+    """SHA-256 of the bundle."""
     kind: str
+    """`submission` or `code`."""
     attack: str
+    """Name of the attack."""
     round: str
+    """Name of the round."""
     outcome: Outcome
+    """Outcome of the verification."""
     sentence: str
+    """Outcome in words."""
     findings: tuple[Finding, ...]
+    """Result of each check, in order."""
     agreement: Agreement | None = None
+    """Differences between the submissions."""
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """`submitted` and `produced`, each as `Score.as_json`."""
+    """`submitted` and `produced`, each as `harness score` prints it, without `curve`."""
     produced_sha256: str | None = None
-    """The SHA-256 of the CSV that the code wrote."""
+    """SHA-256 of the submission that the code produced."""
     elapsed_s: float | None = None
-    """Seconds of wall clock."""
+    """Wall clock. Null if the code did not run."""
     budget_s: float | None = None
-    """Seconds of wall clock."""
+    """Time budget. Null if the code did not run."""
     sandbox: str | None = None
-    """The name of the backend, None if nothing ran."""
+    """Name of the sandbox backend. Null if the code did not run."""
     code_changes: dict[str, str] = field(default_factory=dict)
-    """The differences from the frozen code, by file."""
+    """Differences from the frozen code, by file."""
     patch: PatchSize | None = None
-    """The approved patch that explains all `code_changes`, None without one."""
+    """The approved patch that explains all `code_changes`."""
     hardware: dict[str, Any] = field(default_factory=dict)
-    """The machine that verified the bundle."""
+    """Hardware of the verifying machine."""
     versions: dict[str, str] = field(default_factory=dict)
-    """The versions on the machine that verified the bundle."""
+    """Versions on the verifying machine."""
 
 
 def verdict_path(bundle: Path) -> Path:

@@ -26,6 +26,7 @@ from harness.runs.store import RunStore
 from harness.runs.summary import run_summary
 from harness.sandbox.backends import BACKENDS
 from tests.functional.command import run_command
+from tests.reference.printed import require_section
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
@@ -86,6 +87,7 @@ class Machine:
         """Return the object that a command prints as its only line."""
         (line,) = self.run(*arguments, "--json", code=code).stdout.splitlines()
         value: dict[str, Any] = json.loads(line)
+        require_section(value)
         return value
 
     def attack(self, name: str, *arguments: str, code: int = 0, round_: str = "round.toml") -> dict[str, Any]:

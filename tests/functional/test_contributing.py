@@ -93,11 +93,13 @@ def test_a_command_of_one_file_and_one_entry_passes_its_tests(clone: Clone) -> N
     clone.write_blocks("Add a command")
     entry = '        "hello": ("hello:hello", "Print a greeting."),\n'
     insert(clone.folder / "harness/cli/app.py", '        "demo": (', entry)
-    section_of_json = (
-        "## `harness hello`\n\n| key | type | meaning |\n|---|---|---|\n| `greeting` | string | a greeting |\n\n"
-    )
-    insert(clone.folder / "docs/reference/json.md", "## `harness compare`", section_of_json)
+    (entry_of_object,) = re.findall(r"``(Section\(.*?\),)``", section("Add a command"))
+    printed = clone.folder / "tests/reference/printed.py"
+    insert(printed, "from harness.core.findings import", "from harness.cli import hello\n")
+    insert(printed, '    Section("`harness compare`"', f"    {entry_of_object}\n")
     assert clone.run("harness", "hello") == "hello\n"
     assert json.loads(clone.run("harness", "hello", "--json"))["greeting"] == "hello"
     assert "Print a greeting." in clone.run("harness", "--help")
     clone.run("pytest", "tests/unit/cli/test_app.py", "-q", "-p", "no:cacheprovider")
+    clone.run("tests.reference")
+    assert "| `greeting` | string | A greeting. |" in (clone.folder / "docs/reference/json.md").read_text()

@@ -1,4 +1,4 @@
-"""The generated parts of pages: commands, attacks, tables of keys, and the API.
+"""The generated parts of pages: commands, attacks, tables of keys, printed objects, and the API.
 
 A part stands between two comments: `<!-- generated: NAME ... -->` and `<!-- end of the generated part -->`.
 """
@@ -22,6 +22,7 @@ from harness.plugins.schema import fetch_schema
 from harness.sweeps.file import SWEEP_FILE
 from tests.functional.machine import ROOT
 from tests.reference.api import entries, escaped
+from tests.reference.printed import objects
 
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 MARK = re.compile(
@@ -142,6 +143,7 @@ TEXTS: dict[str, Callable[[str], Iterator[str]]] = {
     "sweep": lambda _: keys_of(SWEEP_FILE),
     "attacks": lambda _: attacks(),
     "measures": lambda _: measures(),
+    "objects": lambda _: objects(),
     "api": entries,
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cli.app import main
+from tests.reference.printed import require_section
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Done:
         """Return the object that the command printed as its only line."""
         (line,) = self.out.splitlines()
         value: dict[str, Any] = json.loads(line)
+        require_section(value)
         return value
 
 
