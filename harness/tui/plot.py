@@ -82,7 +82,7 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
         drawn.append([*axis, *area, *margin.get(row, [])])
     # Long labels leave a narrow plot less than its few columns.
     blank = _text(" " * width, DIM)
-    return [[*row, *blank][:width] for row in (*drawn, *_x_axis(plot.x, left, grid.columns, width))]
+    return [[*row, *blank][:width] for row in (*drawn, *_x_axis(plot, left, grid.columns, width))]
 
 
 def marker(number: int) -> str:
@@ -161,21 +161,22 @@ def _title_row(title: str, legend: Sequence[Line]) -> list[Cell]:
     return cells
 
 
-def _x_axis(axis: Axis, left: int, columns: int, width: int) -> list[list[Cell]]:
-    """Return the line of the axis, and its labels with the title in the last gap that is wide enough."""
-    line, labels = ["─"] * columns, [" "] * width
-    last = -1
-    for tick in axis.ticks(max(2, columns // 12)):
-        column = min(columns - 1, round(tick.at * (columns - 1)))
-        line[column] = "┴"
-        start = min(max(0, left + column - len(tick.label) // 2), width - len(tick.label))
-        if start > last:
-            labels[start : start + len(tick.label)] = tick.label
-            last = start + len(tick.label)
-    place = "".join(labels).rfind(" " * (len(axis.title) + 2))
-    if place >= 0:
-        labels[place + 1 : place + 1 + len(axis.title)] = axis.title
-    return [_text(" " * (left - 1) + "└" + "".join(line), DIM), _text("".join(labels), DIM)]
+def _x_axis(plot: Plot, left: int, columns: int, width: int) -> list[list[Cell]]:
+    """Return the line of the axis, and its labels with the title in the last gap that is wide enough.
+
+    The mark has its label first, then the ticks from the left that do not touch another label.
+    """
+    line, labels, title = ["─"] * columns, " " * width, plot.x.title
+    marks = [] if plot.mark is None else plot.x.labelled([plot.mark[0]])
+    for at, label in (*marks, *plot.x.ticks(max(2, columns // 12))):
+        column = min(columns - 1, round(at * (columns - 1)))
+        start = min(max(0, left + column - len(label) // 2), width - len(label))
+        if 0 <= at <= 1 and not labels[max(0, start - 1) : start + len(label) + 1].strip():
+            line[column] = "┴"
+            labels = labels[:start] + label + labels[start + len(label) :]
+    if (place := 1 + labels.rfind(" " * (len(title) + 2))) > 0:
+        labels = labels[:place] + title + labels[place + len(title) :]
+    return [_text(" " * (left - 1) + "└" + "".join(line), DIM), _text(labels, DIM)]
 
 
 def _text(text: str, curve: int) -> list[Cell]:

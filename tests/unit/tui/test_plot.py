@@ -73,6 +73,21 @@ def test_the_x_axis_has_two_labels_and_its_title() -> None:
     assert labels.split()[:2] == ["0", "1"] and "errors" in labels
 
 
+@given(highest=st.floats(110, 1e6), width=st.integers(50, 130), cap=st.sampled_from([1, 16, 100]))
+def test_0_1_the_cap_and_each_power_of_ten_that_has_room_are_on_the_axis_of_errors(
+    highest: float, width: int, cap: int
+) -> None:
+    axis = ErrorsAxis("", 0.0, highest)
+    *_, line, labels = text_of(draw_plot(Plot(axis, Axis("Recall", 0.0, 1.0), mark=(cap, f"cap {cap}")), width, 12))
+    assert {"0", "1", str(cap)} <= set(labels.split()) and line.count("┴") == len(labels.split())
+    start, end = line.index("└") + 1, len(line.rstrip()) - 1
+    for power in (10, 100, 1_000, 10_000, 100_000):
+        label = f"{power:,}"
+        if power <= highest and label not in labels.split():
+            place = start + round(float(axis.fractions(np.array(power))) * (end - start)) - len(label) // 2
+            assert labels[min(place, width - len(label)) - 1 :][: len(label) + 2].strip()
+
+
 def test_the_cap_line_and_its_label_cover_no_curve() -> None:
     bare = draw_plot(replace(plot_of(RISING, FLAT), mark=None), 60, 16)
     marked = draw_plot(plot_of(RISING, FLAT), 60, 16)
