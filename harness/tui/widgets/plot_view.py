@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from harness.analysis.replay import Moments, ReferenceCurve
-from harness.core.scoring import DRAWN_POINTS
+from harness.core.scoring import DRAWN_POINTS, Score
 from harness.core.text import format_score, sanitize
 from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
 from harness.tui.braille import BACKGROUND, TINT
@@ -120,14 +120,18 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
     past_moments = moments.by_trials if by_trials else moments.in_time
     if not past_moments:
         return moments.note
-    labels, scores = zip(*(moment.labelled for moment in past_moments), strict=True)
-    curves = [score.recall_curve(DRAWN_POINTS) for score in scores]
+    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
+    return plot_of_scores([moment.labelled for moment in past_moments], title=title)
+
+
+def plot_of_scores(scores: Sequence[tuple[str, Score]], *, title: str = "Recall") -> Plot:
+    """Return the plot of recall vs. errors of several scores with their labels."""
+    curves = [(label, score.recall_curve(DRAWN_POINTS)) for label, score in scores]
     lines = [
         Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)
-        for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
+        for number, (label, curve) in enumerate(curves)
     ]
-    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
-    return plot_over_errors(lines, scores[0].cap, title=title)
+    return plot_over_errors(lines, scores[0][1].cap, title=title)
 
 
 def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:

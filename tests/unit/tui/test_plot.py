@@ -99,11 +99,19 @@ def test_the_cap_line_and_its_label_cover_no_curve() -> None:
                 assert old.character == new.character or ord(new.character) & ord(old.character) == ord(old.character)
 
 
-def test_labels_at_the_ends_are_one_per_row_and_cut() -> None:
+def test_labels_at_the_ends_are_one_per_row() -> None:
     same = [replace(FLAT, number=number, label=f"a run with the long name {number}") for number in range(3)]
     rows = text_of(draw_plot(plot_of(*same), 90, 14))
-    labelled = [row for row in rows if "a run with" in row]
-    assert len(labelled) == 3 and all("…" in row for row in labelled)
+    labelled = [row.rstrip()[-26:] for row in rows if "a run with" in row]
+    assert sorted(labelled) == [f"a run with the long name {number}" for number in range(3)]
+
+
+@pytest.mark.parametrize(("name", "width"), [("greedy", 56), ("contrastive_search", 56), ("z" * 28, 95)])
+def test_six_curves_have_their_whole_names(name: str, width: int) -> None:
+    labels = [f"ab{number}d {name}" for number in range(6)]
+    lines = [replace(FLAT, number=number, label=label, is_marked=True) for number, label in enumerate(labels)]
+    text = "\n".join(text_of(draw_plot(plot_of(*lines), width, 17)))
+    assert all(f"{marker(number)} {label}" in text for number, label in enumerate(labels)) and "…" not in text
 
 
 def test_a_narrow_plot_has_a_legend_above() -> None:
