@@ -43,8 +43,6 @@ class BrailleGrid:
     def draw_curve(self, x: Floats, y: Floats, curve: int) -> None:
         """Draw y [points] over ascending x [points]; each y holds until the next x."""
         columns, heights = self._sample(x, y)
-        if not len(columns):
-            return
         dots = self._dot_rows(heights)
         # Each column of dots reaches to the height of the column before, so that a jump is a vertical line.
         before = np.concatenate([dots[:1], dots[:-1]])
@@ -129,7 +127,6 @@ class BrailleGrid:
         if not len(x):
             return np.zeros(0, np.int64), np.zeros(0)
         columns = np.arange(self._dot_column(float(x[0])), self._dot_column(float(x[-1])) + 1)
-        positions = columns / max(1, self.columns * DOT_COLUMNS - 1)
         # Half a dot further right, so that a step at the middle of a column is part of it.
-        half = 0.5 / max(1, self.columns * DOT_COLUMNS - 1)
-        return columns, y[np.maximum(0, np.searchsorted(x, positions + half, side="right") - 1)]
+        positions = (columns + 0.5) / max(1, self.columns * DOT_COLUMNS - 1)
+        return columns, y[np.maximum(0, np.searchsorted(x, positions, side="right") - 1)]

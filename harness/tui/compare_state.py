@@ -26,6 +26,7 @@ from harness.tui.tables import CellsOf, Table, table_of
 SOURCE = "attack.sha256"
 """The key of the row of the sources."""
 _LIMITED = "The --limits differ, so only the examples of the smallest one are compared. Use one --limit to compare all."
+_MARKS = {"✓": "good", "✗": "bad", "–": "dim"}
 _MAX_VALUE = 28
 _HASH_LABELS = {
     SOURCE: "source ⏎",
@@ -47,8 +48,7 @@ class Compared:
     @property
     def trajectories(self) -> list[Trajectory]:
         """The score of each run on the part, and its recall over time."""
-        trajectories = [run.not_in_train if self.is_not_in_train else run.whole for run in self.comparison.runs]
-        return [trajectory for trajectory in trajectories if trajectory is not None]
+        return [(self.is_not_in_train and run.not_in_train) or run.whole for run in self.comparison.runs]
 
     @property
     def is_limited(self) -> bool:
@@ -99,14 +99,13 @@ def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
 
     The paired differences leave out runs that are not over or have no guesses.
     """
-    part = comparison.not_in_train if not_in_train else None
-    examples = comparison.whole if part is None else part
+    part = (not_in_train and comparison.not_in_train) or comparison.whole
     tested = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
-        (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, examples)
+        (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, part)
         for row, column in combinations(tested, 2)
     }
-    return Compared(comparison, examples, part is not None, pairs)
+    return Compared(comparison, part, part is not comparison.whole, pairs)
 
 
 def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> dict[str, Table]:
@@ -142,15 +141,15 @@ def verdict_of(compared: Compared) -> str:
         return so_far and so_far + _solved_so_far(compared)
     best, second = sorted(tested, key=lambda number: -scores[number].recall_at_cap)[:2]
     pair, sign = compared.pairs[min(best, second), max(best, second)], 1 if best < second else -1
-    low, high = sorted((sign * pair.difference.interval.low, sign * pair.difference.interval.high))
+    difference, (low, high, _), _ = pair.difference
+    # Plus zero, so that no zero has a minus sign.
+    low, high = sorted((sign * low + 0.0, sign * high + 0.0))
     names = [f"{_short(runs[number])} {runs[number].attack}" for number in (best, second)]
-    difference = f"{format_score(sign * pair.difference.difference)} {format_interval(low, high)}"
-    count = len(compared.pairs)
-    note = f" (not corrected for {count} pairs)" if count > 1 else ""
-    gap = f"{difference}, {format_p_value(pair.mcnemar_p)}{note}"
+    gap = f"{format_score(sign * difference)} {format_interval(low, high)}, {format_p_value(pair.mcnemar_p)}"
+    if len(compared.pairs) > 1:
+        gap += f" (not corrected for {len(compared.pairs)} pairs)"
     verb = f"beats {names[1]} by {gap}" if low > 0 else f"and {names[1]} cannot be told apart: {gap}"
-    times = [max(runs[number].elapsed_s, 1.0) for number in (best, second)]
-    ratio = times[0] / times[1]
+    ratio = max(runs[best].elapsed_s, 1.0) / max(runs[second].elapsed_s, 1.0)
     price = f"{ratio:.2g} times as long" if not 0.8 < ratio < 1.25 else "as long"
     # A run with a higher limit spends its time on further examples too.
     return f"{so_far}{names[0]} {verb}." + ("" if compared.is_limited else f" It took {price}.")
@@ -218,6 +217,7 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
     """
     solved, missed = compared.solved, compared.attacked & ~compared.solved
     differ: Ints = np.flatnonzero(solved.any(axis=0) & missed.any(axis=0))
+    verdicts = np.where(solved, "✓", np.where(missed, "✗", "–"))
     imbalance = np.abs(solved.sum(axis=0) - missed.sum(axis=0))
     order = differ[np.lexsort((solved[0, differ], imbalance[differ]))]
     not_in_train = None if compared.is_not_in_train else compared.comparison.not_in_train
@@ -229,10 +229,7 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
     rows = []
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
-        marks: list[Cell] = [
-            [("✓", "good") if is_solved else ("✗", "bad") if is_missed else ("–", "dim")]
-            for is_solved, is_missed in zip(solved[:, position], missed[:, position], strict=True)
-        ]
+        marks: list[Cell] = [[(mark, _MARKS[mark])] for mark in verdicts[:, position].tolist()]
         note = "not in training set  " if id_ in not_in_train_ids else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
@@ -243,10 +240,9 @@ def setting_table(compared: Compared) -> Table:
     """Return the settings that are not the same for all runs; of what has a hash, equal versions have one number."""
     columns = [Column("setting", min_width=10), *(Column(name, min_width=8) for name in compared.names)]
     rows: list[Row] = []
-    differing = compared.comparison.differing
+    differing = compared.comparison.differing.items()
     # What was set for the attack comes first.
-    for name in sorted(differing, key=lambda name: not name.startswith("params.")):
-        values = differing[name]
+    for name, values in sorted(differing, key=lambda setting: not setting[0].startswith("params.")):
         label = _HASH_LABELS.get(name, name.removeprefix("params.").removeprefix("sha256."))
         if name.startswith(_HASHES):
             versions = [value for value in dict.fromkeys(values) if value]
@@ -268,21 +264,19 @@ def _difference(pair: Contrast | None, scale: tuple[float, float]) -> list[Cell]
 def _pair_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
     """Return the test of two runs, and the number of examples that both or only one of them solve as parts of a bar."""
     (first, second), is_common = compared.solved, compared.attacked.all(axis=0)
-    parts = [
-        ("both", first & second, "dim"),
-        (f"only {marker(0)}", first & ~second & is_common, curve_colour(0, is_dark=is_dark)),
-        (f"only {marker(1)}", second & ~first & is_common, curve_colour(1, is_dark=is_dark)),
-    ]
-    counts = [(f"{label} {solved.sum():,}   ", meaning) for label, solved, meaning in parts]
     # Different glyphs for a terminal without colours.
-    cells = [
-        cell
-        for glyph, (_, solved, meaning) in zip("█▓░", parts, strict=True)
-        for cell in [(glyph, meaning)] * int(solved.sum())
+    parts = [
+        ("█", "both", int((first & second).sum()), "dim"),
+        ("▓", f"only {marker(0)}", int((first & ~second & is_common).sum()), curve_colour(0, is_dark=is_dark)),
+        ("░", f"only {marker(1)}", int((second & ~first & is_common).sum()), curve_colour(1, is_dark=is_dark)),
     ]
+    total = max(1, sum(count for *_, count, _ in parts))
     rows: dict[str, Cell] = {
-        "solved by": [("solved by  ", "dim"), *counts],
-        "bar": lambda width: [cells[place * len(cells) // width] for place in range(width if cells else 0)],
+        "solved by": [
+            ("solved by  ", "dim"),
+            *((f"{name} {count:,}   ", meaning) for _, name, count, meaning in parts),
+        ],
+        "bar": lambda width: [(glyph * (width * count // total), meaning) for glyph, _, count, meaning in parts],
     }
     if pair := compared.pairs.get((0, 1)):
         p_value = (format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap of examples", "dim")

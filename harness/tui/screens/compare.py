@@ -1,6 +1,6 @@
 """The screen that compares runs of one round: scores, paired differences, curves, examples and settings."""
 
-import logging
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -29,7 +29,6 @@ from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen
 from harness.tui.widgets.plot_view import PlotView, moments_plot, plot_of_scores
 
-_LOG = logging.getLogger(__name__)
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 
@@ -48,7 +47,7 @@ class CompareBody(PanelGroup):
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
                 yield Panel(ListTable(id="example-table", sorts=True, opens=True), id="examples", label="Examples")
                 settings = ListTable(id="setting-table", opens=True, has_position=False)
-                yield Panel(settings, id="settings", label="Settings")
+                yield Panel(settings, id="settings", label="Settings", title="Settings that differ")
 
 
 class CompareScreen(PanelScreen):
@@ -92,8 +91,6 @@ class CompareScreen(PanelScreen):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        for panel in self.query(Panel):
-            panel.show_empty("comparing …")
         self._compare()
 
     @work(thread=True, exclusive=True, group="compare")
@@ -103,7 +100,9 @@ class CompareScreen(PanelScreen):
             started = time.monotonic()
             try:
                 comparison = load_comparison(self._folders)
-                self._answers = self._answers or self._read_answers()
+                # Without a tokenizer there are no texts.
+                with contextlib.suppress(HarnessError):
+                    self._answers = self._answers or answer_texts(self._folders[0])
                 compared = compared_on(comparison, not_in_train=self._shows_not_in_train)
                 self.call_later(self._apply, compared)
                 if all(run.status.is_over for run in comparison.runs):
@@ -115,48 +114,31 @@ class CompareScreen(PanelScreen):
                     return
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
-    def _read_answers(self) -> list[str]:
-        try:
-            return answer_texts(self._folders[0])
-        except HarnessError as error:
-            _LOG.warning("no texts of the answers: %s", error)
-            return []
-
     @work(thread=True, exclusive=True, group="part")
     def _compare_part(self, comparison: Comparison) -> None:
         self.call_later(self._apply, compared_on(comparison, not_in_train=self._shows_not_in_train))
 
     def _show_error(self, reason: str) -> None:
-        header = self.query_one("#header", Static)
-        header.update(Content(sanitize(reason)))
-        header.set_class(self._compared is None, "-nothing")
-        self.query_one(CompareBody).display = self._compared is not None
+        self.query_one("#header", Static).update(Content(sanitize(reason)))
+        self.set_class(self._compared is None, "-nothing")
 
     def _apply(self, compared: Compared) -> None:
         is_first, self._compared = self._compared is None, compared
         with self.app.batch_update():
-            self._update(compared)
+            self.query_one("#header", Static).update(Content("\n".join(map(sanitize, header_of(compared)))))
+            content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
+            for name, (columns, rows) in content.items():
+                view = self.query_one(f"#{name}-table", ListTable)
+                view.show(columns, rows)
+                view.styles.min_height = min(len(rows) + 1, 8)
+            count = self.query_one("#example-table", ListTable).row_count
+            self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
+            self.query_one("#examples", Panel).show_empty("" if count else "all runs solve the same")
+            self.query_one("#settings", Panel).show_empty("" if compared.comparison.differing else "all are the same")
+            self._draw(compared)
         if is_first:
-            group, has_examples = self.query_one(PanelGroup), self.query_one("#example-table", ListTable).row_count
-            group.go_to("examples" if has_examples and group.has_class("-all") else "scores")
-
-    def _update(self, compared: Compared) -> None:
-        self.query_one("#header", Static).update(Content("\n".join(map(sanitize, header_of(compared)))))
-        content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
-        for name, (columns, rows) in content.items():
-            view = self.query_one(f"#{name}-table", ListTable)
-            view.show(columns, rows)
-            view.styles.min_height = min(len(rows) + 1, 8)
-        count = self.query_one("#example-table", ListTable).row_count
-        self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
-        self.query_one("#settings", Panel).set_title("Settings that differ")
-        reasons = {
-            "examples": "" if count else "all runs solve the same",
-            "settings": "" if compared.comparison.differing else "all are the same",
-        }
-        for panel in self.query(Panel):
-            panel.show_empty(reasons.get(panel.id or "", ""))
-        self._draw(compared)
+            group = self.query_one(PanelGroup)
+            group.go_to("examples" if count and group.has_class("-all") else "scores")
 
     def _draw(self, compared: Compared) -> None:
         panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
@@ -172,10 +154,10 @@ class CompareScreen(PanelScreen):
             panel.set_title("Recall vs. errors · [ ]")
             view.show(plot_of_scores([(label, trajectory.score) for label, trajectory in labelled]))
             return
-        lines = [
-            Line(*np.array(trajectory.recall_over_time, np.float64).T, number, label, is_marked=True)
-            for number, (label, trajectory) in enumerate(labelled)
-        ]
+        lines = []
+        for number, (label, trajectory) in enumerate(labelled):
+            x, y = np.array(trajectory.recall_over_time, np.float64).T
+            lines.append(Line(x, y, number, label, is_marked=True))
         # Leads are on all examples of the round.
         lead = "" if compared.is_not_in_train or compared.is_limited else tables.last_lead(compared.comparison)
         panel.set_title(f"Recall vs. {', '.join(filter(None, ('time', lead)))} · [ ]")

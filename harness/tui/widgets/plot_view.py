@@ -77,24 +77,18 @@ class RunPlot(StrEnum):
 
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     """Return the plot, or why there is none."""
-    summary = snapshot.summary
-    if kind is RunPlot.ERRORS and snapshot.figures.errors is None:
-        return "The round is blind: recall is not known."
-    if snapshot.loaded < 1 and not snapshot.figures.guessed:
+    summary, figures = snapshot.summary, snapshot.figures
+    if snapshot.loaded < 1 and not figures.guessed:
         return "reading …"
-    if not snapshot.figures.guessed:
+    if not figures.guessed:
         return "No guesses." if summary.status.is_over else f"No guesses yet. {sanitize(summary.step)}".rstrip()
     if kind is RunPlot.TIME:
         return plot_over_time(snapshot.recall) if len(snapshot.recall.at) > 1 else "Not measured yet."
-    return _errors_plot(snapshot, reference)
-
-
-def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot:
-    figures = snapshot.figures
-    assert figures.errors is not None and figures.recall is not None
+    if figures.errors is None or figures.recall is None:
+        return "The round is blind: recall is not known."
     low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
     curve = Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)
-    return above_reference(curve, reference, snapshot.summary.error_cap, figures.recall_at_cap)
+    return above_reference(curve, reference, summary.error_cap, figures.recall_at_cap)
 
 
 def above_reference(curve: Line, reference: ReferenceCurve | None, cap: int, at_cap: float | None) -> Plot:

@@ -26,9 +26,7 @@ def curves(draw: st.DrawFn) -> tuple[Floats, Floats]:
 
 
 @given(first=curves(), second=curves())
-def test_curves_that_share_a_cell_merge_their_dots(
-    first: tuple[Floats, Floats], second: tuple[Floats, Floats]
-) -> None:
+def test_curves_that_share_a_cell_merge_their_dots(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> None:
     alone = [BrailleGrid(ROWS, COLUMNS) for _ in range(2)]
     both = BrailleGrid(ROWS, COLUMNS)
     for number, curve in enumerate((first, second)):
@@ -38,9 +36,7 @@ def test_curves_that_share_a_cell_merge_their_dots(
 
 
 @given(curve=curves(), place=st.floats(0, 1))
-def test_a_vertical_line_keeps_the_dots_and_the_colours_of_a_curve(
-    curve: tuple[Floats, Floats], place: float
-) -> None:
+def test_a_vertical_line_keeps_the_dots_and_the_colours_of_a_curve(curve: tuple[Floats, Floats], place: float) -> None:
     alone, both = BrailleGrid(ROWS, COLUMNS), BrailleGrid(ROWS, COLUMNS)
     alone.draw_curve(*curve, 3)
     both.draw_curve(*curve, 3)

@@ -147,7 +147,7 @@ def test_a_comparison_begins_with_its_verdict(runs: list[Recorded], home: Path) 
     assert verdict_of(compared(best, half)).endswith("It took as long.")
     near = run_of(home, "near-1", range(11), seed=2)
     assert "(not corrected for 3 pairs). It took" in verdict_of(compared(near, best, half))
-    assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [")
+    assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [0.000, ")
 
 
 def test_what_was_set_for_the_attack_comes_before_other_settings(home: Path) -> None:
