@@ -302,5 +302,6 @@ def _short(run: ComparedRun) -> str:
 
 
 def _value(value: object) -> str:
+    value = float(f"{value:.6g}") if isinstance(value, float) else value
     text = "–" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
     return shorten_middle(shorten(text, 400), _MAX_VALUE)

@@ -1,7 +1,7 @@
-"""What a terminal without braille draws instead: every screen passes this filter, so no widget knows about it.
+"""Replacements of the characters that a terminal without braille cannot draw.
 
-The font of the Linux console has 256 or 512 glyphs. Those of code page 437 are in all of its fonts, and with them block
-halves and thin lines, but no braille and no eighths of a block.
+Every screen passes one filter, so no widget knows about it. A font of the Linux console has 256 or 512 glyphs. The
+usual ones are those of code page 437: halves of a block and thin lines, but no braille and no eighths of a block.
 """
 
 import os

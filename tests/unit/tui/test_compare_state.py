@@ -169,13 +169,14 @@ def test_runs_that_solve_the_same_have_no_examples(home: Path) -> None:
 
 
 def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) -> None:
-    first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200})
+    first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200, "p": 0.1 + 0.2})
     second = run_of(home, "two-1", range(5), params={"trials": 2, "long": "y" * 200})
     for run, digest in ((first, "a" * 64), (second, "b" * 64)):
         change_spec(run.folder, attack={"sha256": digest})
     columns, rows = setting_table(compared(first, second))
     found = {row.key: text_of(row) for row in rows}
     assert found["params.trials"] == ["trials", "1", "2"]
+    assert found["params.p"] == ["p", "0.3", "–"]
     assert all(len(cell) <= 28 for cell in found["params.long"])
     assert found[SOURCE] == ["source ⏎", "version 1", "version 2"]
     assert not any("aaaa" in cell for row in found.values() for cell in row)
