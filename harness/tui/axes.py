@@ -41,18 +41,19 @@ class Axis:
         """Return at most `max_ticks` ticks, and at least the two ends."""
         step = self._step(max(1, max_ticks - 1))
         places = [step * count for count in range(math.ceil(self.low / step), math.floor(self.high / step + 1e-9) + 1)]
-        return self._labelled(places if len(places) > 1 else [self.low, self.high])
+        return self.labelled(places if len(places) > 1 else [self.low, self.high])
+
+    def labelled(self, places: Sequence[float]) -> list[Tick]:
+        """Return a tick at each of the numbers."""
+        return [
+            Tick(at, self._label(place)) for at, place in zip(self.fractions(np.array(places)), places, strict=True)
+        ]
 
     def _step(self, max_steps: int) -> float:
         return max(self.min_step, _round_step(self.high - self.low, max_steps))
 
     def _label(self, place: float) -> str:
         return f"{place:,.6g}"
-
-    def _labelled(self, places: Sequence[float]) -> list[Tick]:
-        return [
-            Tick(at, self._label(place)) for at, place in zip(self.fractions(np.array(places)), places, strict=True)
-        ]
 
 
 class ErrorsAxis(Axis):
@@ -62,10 +63,8 @@ class ErrorsAxis(Axis):
         return np.asarray(np.log10(1.0 + values) / math.log10(1.0 + self.high), np.float64)
 
     def ticks(self, max_ticks: int) -> list[Tick]:
-        """Return ticks at 0, 1, 10, 100 …; if there is no room for all, 0 and every n-th, with 100, the usual cap."""
-        powers = [10.0**power for power in range(9) if 10**power <= self.high]
-        step = math.ceil(len(powers) / max(1, max_ticks - 1))
-        return self._labelled([0.0, *powers[min(2 % step, len(powers) - 1) :: step]])
+        """Return ticks at 0, 1, 10, 100 …, however many there are; a plot leaves out those without room."""
+        return self.labelled([0.0, *(10.0**power for power in range(9) if 10**power <= self.high)])
 
     def _label(self, place: float) -> str:
         return f"{place:,.0f}"

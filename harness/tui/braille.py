@@ -40,11 +40,9 @@ class BrailleGrid:
         """The character, colour and band of cells that a band fills in part."""
         self._text: dict[tuple[int, int], tuple[str, int]] = {}
 
-    def draw_curve(self, x: Floats, y: Floats, curve: int, *, is_step: bool) -> None:
-        """Draw y [points] over ascending x [points]; each y of a step curve holds until the next x."""
-        columns, heights = self._sample(x, y, is_step=is_step)
-        if not len(columns):
-            return
+    def draw_curve(self, x: Floats, y: Floats, curve: int) -> None:
+        """Draw y [points] over ascending x [points]; each y holds until the next x."""
+        columns, heights = self._sample(x, y)
         dots = self._dot_rows(heights)
         # Each column of dots reaches to the height of the column before, so that a jump is a vertical line.
         before = np.concatenate([dots[:1], dots[:-1]])
@@ -52,10 +50,10 @@ class BrailleGrid:
             self._dots[top : bottom + 1, column] = True
             self._curve[top // DOT_ROWS : bottom // DOT_ROWS + 1, column // DOT_COLUMNS] = curve
 
-    def draw_band(self, x: Floats, low: Floats, high: Floats, curve: int, *, is_step: bool) -> None:
+    def draw_band(self, x: Floats, low: Floats, high: Floats, curve: int) -> None:
         """Fill the cells between the curves `low` and `high` [points]; where no curve is, its edges are in eighths."""
-        columns, lows = self._sample(x, low, is_step=is_step)
-        _, highs = self._sample(x, high, is_step=is_step)
+        columns, lows = self._sample(x, low)
+        _, highs = self._sample(x, high)
         for column, bottom, top in zip((columns // DOT_COLUMNS).tolist(), lows.tolist(), highs.tolist(), strict=True):
             first, last = (min(8 * self.rows, max(0, round(8 * self.rows * height))) for height in (bottom, top))
             last = max(last, first + 1)
@@ -124,14 +122,11 @@ class BrailleGrid:
         height = self.rows * DOT_ROWS
         return np.asarray(np.clip(np.rint((1 - y) * (height - 1)), 0, height - 1), np.int64)
 
-    def _sample(self, x: Floats, y: Floats, *, is_step: bool) -> tuple[Ints, Floats]:
+    def _sample(self, x: Floats, y: Floats) -> tuple[Ints, Floats]:
         """Return the columns of dots that the curve covers, and its height in each."""
         if not len(x):
             return np.zeros(0, np.int64), np.zeros(0)
         columns = np.arange(self._dot_column(float(x[0])), self._dot_column(float(x[-1])) + 1)
-        positions = columns / max(1, self.columns * DOT_COLUMNS - 1)
-        if not is_step:
-            return columns, np.interp(positions, x, y)
         # Half a dot further right, so that a step at the middle of a column is part of it.
-        half = 0.5 / max(1, self.columns * DOT_COLUMNS - 1)
-        return columns, y[np.maximum(0, np.searchsorted(x, positions + half, side="right") - 1)]
+        positions = (columns + 0.5) / max(1, self.columns * DOT_COLUMNS - 1)
+        return columns, y[np.maximum(0, np.searchsorted(x, positions, side="right") - 1)]

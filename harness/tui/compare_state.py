@@ -3,15 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import combinations
 
 import numpy as np
 
+from harness.analysis import comparison as analysis
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.decoded_text import text_of_run
-from harness.analysis.parts import Contrast, Part, contrast
+from harness.analysis.parts import Contrast, Part, attacked_parts, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
+from harness.core.inputs import as_harness_error
 from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
@@ -21,11 +23,13 @@ from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
 from harness.tui.tables import CellsOf, Table, table_of
 
-SOURCE = "source"
-"""The key of the row that says that the sources differ."""
+SOURCE = "attack.sha256"
+"""The key of the row of the sources."""
+_LIMITED = "The --limits differ, so only the examples of the smallest one are compared. Use one --limit to compare all."
+_MARKS = {"✓": "good", "✗": "bad", "–": "dim"}
 _MAX_VALUE = 28
 _HASH_LABELS = {
-    "attack.sha256": SOURCE,
+    SOURCE: "source ⏎",
     "target.weights_sha256": "weights",
     "reference.weights_sha256": "reference weights",
 }
@@ -44,8 +48,13 @@ class Compared:
     @property
     def trajectories(self) -> list[Trajectory]:
         """The score of each run on the part, and its recall over time."""
-        trajectories = [run.not_in_train if self.is_not_in_train else run.whole for run in self.comparison.runs]
-        return [trajectory for trajectory in trajectories if trajectory is not None]
+        return [(self.is_not_in_train and run.not_in_train) or run.whole for run in self.comparison.runs]
+
+    @property
+    def is_limited(self) -> bool:
+        """True if a run attacks further examples, which are left out because others do not attack them."""
+        examples = len(self.comparison.whole)
+        return any(run.rows.ids.max(initial=0) >= examples for run in self.comparison.runs)
 
     @property
     def solved(self) -> Bools:
@@ -53,9 +62,31 @@ class Compared:
         return np.array([self.part.solved_examples(run.submission) for run in self.comparison.runs])
 
     @property
+    def attacked(self) -> Bools:
+        """The examples of the part that each run has attacked, [runs, examples]: all of them once it has finished."""
+        runs, ids = self.comparison.runs, self.part.ids
+        return np.array([np.isin(ids, run.rows.ids) | (run.status is Status.FINISHED) for run in runs])
+
+    @property
     def names(self) -> list[str]:
         """The marker and the short id of each run."""
         return [f"{marker(number)} {_short(run)}" for number, run in enumerate(self.comparison.runs)]
+
+
+def load_comparison(folders: Sequence[RunFolder]) -> Comparison:
+    """Compare two or more runs of one round on the examples that all of them attack.
+
+    Those of a run with `--limit N` are the first N of the round. Raises HarnessError as `compare_runs` does, but not if
+    the limits differ.
+    """
+    specs = [folder.attack_spec() for folder in folders]
+    fewest = min(specs, key=lambda spec: spec.examples)
+    analysis.require_comparable([spec.model_copy(update={"examples": fewest.examples}) for spec in specs])
+    with as_harness_error(f"round {fewest.round.name}"):
+        answers, parts = load_answers(fewest.round), attacked_parts(fewest)
+    assert answers is not None
+    runs = [analysis.compared_run(folder, spec, parts, answers) for folder, spec in zip(folders, specs, strict=True)]
+    return analysis.comparison_of(runs, parts, fewest.round.name)
 
 
 def is_tested(run: ComparedRun) -> bool:
@@ -68,14 +99,13 @@ def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
 
     The paired differences leave out runs that are not over or have no guesses.
     """
-    part = comparison.not_in_train if not_in_train else None
-    examples = comparison.whole if part is None else part
+    part = (not_in_train and comparison.not_in_train) or comparison.whole
     tested = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
-        (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, examples)
+        (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, part)
         for row, column in combinations(tested, 2)
     }
-    return Compared(comparison, examples, part is not None, pairs)
+    return Compared(comparison, part, part is not comparison.whole, pairs)
 
 
 def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> dict[str, Table]:
@@ -88,25 +118,51 @@ def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> d
     }
 
 
+def header_of(compared: Compared) -> list[str]:
+    """Return the verdict, what is compared, and whether the runs have different limits, as lines."""
+    runs, part = compared.comparison.runs, compared.part
+    noun = "examples not in the training set" if compared.is_not_in_train else "examples"
+    title = f"{len(runs)} runs of {compared.comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
+    left_out = sum(not is_tested(run) for run in runs)
+    if left_out:
+        title += f" · {left_out} not over or without guesses: left out of the tests"
+    return [line for line in (verdict_of(compared), title, _LIMITED if compared.is_limited else "") if line]
+
+
 def verdict_of(compared: Compared) -> str:
-    """Return in a sentence which run is the best, by how much, and at which price; empty if no two runs are tested."""
+    """Return in a sentence which run is the best, by how much, and at which price; empty if no two runs are tested.
+
+    While runs are at work and no two are tested, it is about the examples that all runs have attacked.
+    """
     runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
     tested = {number for pair in compared.pairs for number in pair}
+    so_far = "" if all(map(_is_whole, runs)) else "So far, "
     if not tested:
-        return ""
+        return so_far and so_far + _solved_so_far(compared)
     best, second = sorted(tested, key=lambda number: -scores[number].recall_at_cap)[:2]
     pair, sign = compared.pairs[min(best, second), max(best, second)], 1 if best < second else -1
-    low, high = sorted((sign * pair.difference.interval.low, sign * pair.difference.interval.high))
+    difference, (low, high, _), _ = pair.difference
+    # Plus zero, so that no zero has a minus sign.
+    low, high = sorted((sign * low + 0.0, sign * high + 0.0))
     names = [f"{_short(runs[number])} {runs[number].attack}" for number in (best, second)]
-    difference = f"{format_score(sign * pair.difference.difference)} {format_interval(low, high)}"
-    count = len(compared.pairs)
-    note = f" (not corrected for {count} pairs)" if count > 1 else ""
-    gap = f"{difference}, {format_p_value(pair.mcnemar_p)}{note}"
+    gap = f"{format_score(sign * difference)} {format_interval(low, high)}, {format_p_value(pair.mcnemar_p)}"
+    if len(compared.pairs) > 1:
+        gap += f" (not corrected for {len(compared.pairs)} pairs)"
     verb = f"beats {names[1]} by {gap}" if low > 0 else f"and {names[1]} cannot be told apart: {gap}"
-    times = [max(runs[number].elapsed_s, 1.0) for number in (best, second)]
-    ratio = times[0] / times[1]
+    ratio = max(runs[best].elapsed_s, 1.0) / max(runs[second].elapsed_s, 1.0)
     price = f"{ratio:.2g} times as long" if not 0.8 < ratio < 1.25 else "as long"
-    return f"{names[0]} {verb}. It took {price}."
+    # A run with a higher limit spends its time on further examples too.
+    return f"{so_far}{names[0]} {verb}." + ("" if compared.is_limited else f" It took {price}.")
+
+
+def _solved_so_far(compared: Compared) -> str:
+    is_common = compared.attacked.all(axis=0)
+    if not is_common.any():
+        return "the runs have attacked no example in common."
+    counts, names = (compared.solved & is_common).sum(axis=1), compared.names
+    best, second, *_ = np.argsort(-counts, kind="stable").tolist()
+    solved = f"{names[best]} solves {counts[best]:,} and {names[second]} {counts[second]:,}"
+    return f"{solved} of the {is_common.sum():,} examples that all runs have attacked."
 
 
 def forest_table(compared: Compared, *, is_dark: bool) -> Table:
@@ -118,7 +174,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     recalls = [score.recall_at_cap if run.guesses else None for run, score in zip(runs, scores, strict=True)]
     columns: CellsOf[int] = {
         Column("run", min_width=12): lambda number: _name(number, runs[number], is_dark=is_dark),
-        Column("attack", min_width=8): lambda number: runs[number].shown_attack,
+        Column("attack", min_width=28): lambda number: runs[number].shown_attack,
         Column(f"Recall@{compared.part.cap}", is_right=True): lambda number: [
             (format_score(recalls[number]), "dim" if recalls[number] is None else "bold")
         ],
@@ -129,25 +185,21 @@ def forest_table(compared: Compared, *, is_dark: bool) -> Table:
             colour=curve_colour(number, is_dark=is_dark),
         ),
         Column("time", is_right=True): lambda number: format_duration(runs[number].elapsed_s),
-        Column("precision", is_right=True): lambda number: format_score(
-            None if recalls[number] is None else scores[number].precision_at_cap
-        ),
     }
     return table_of(columns, {run.id: number for number, run in enumerate(runs)})
 
 
 def difference_table(compared: Compared, *, is_dark: bool) -> Table:
-    """Return the paired difference of two runs with its test, or for more runs the matrix of all differences."""
-    runs, pairs = compared.comparison.runs, compared.pairs
-    if len(runs) == 2:
-        columns = [Column("", min_width=8), Column("", fills=True, min_width=10)]
-        return columns, [*_pair_rows(pairs.get((0, 1))), *(_solved_rows(compared, is_dark=is_dark) if pairs else [])]
-    columns = [Column("row − column", min_width=10), *(Column(name, min_width=7) for name in compared.names)]
+    """Return the paired difference of each pair of runs on a common scale; of two runs also the test and who solves."""
+    names, intervals = compared.names, [pair.difference.interval for pair in compared.pairs.values()]
+    scale = min([0.0, *(low for low, *_ in intervals)]), max([0.01, *(high for _, high, _ in intervals)])
+    title = " by ".join(["difference", *{unit for *_, unit in intervals}])
+    columns = [Column(""), Column(title), Column(scale_title(*scale), fills=True, min_width=10)]
     rows = []
-    for row, run in enumerate(runs):
-        cells = [_matrix_cell(pairs, row, column) for column in range(len(runs))]
-        rows.append(Row(run.id, [_name(row, run, is_dark=is_dark), *cells]))
-    return columns, rows
+    for pair in combinations(range(len(names)), 2):
+        label = " − ".join(names[number] for number in pair)
+        rows.append(Row(" − ".join(map(marker, pair)), [label, *_difference(compared.pairs.get(pair), scale)]))
+    return columns, rows + (_pair_rows(compared, is_dark=is_dark) if len(rows) == 1 else [])
 
 
 def answer_texts(folder: RunFolder) -> list[str]:
@@ -158,22 +210,26 @@ def answer_texts(folder: RunFolder) -> list[str]:
 
 
 def example_table(compared: Compared, answers: Sequence[str]) -> Table:
-    """Return the examples that some runs solve and others do not, with the text of their answers if it is known.
+    """Return the examples that some runs solve and others miss, with the text of their answers if it is known.
 
-    Those that split the runs most evenly come first, and of these the ones that the first run does not solve.
+    A run has missed only what it has attacked. Those that split the runs most evenly come first, and of these the ones
+    that the first run does not solve.
     """
-    solved = compared.solved
-    counts = solved.sum(axis=0)
-    differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
-    order = differ[np.lexsort((solved[0, differ], np.abs(counts[differ] - len(solved) / 2)))]
+    solved, missed = compared.solved, compared.attacked & ~compared.solved
+    differ: Ints = np.flatnonzero(solved.any(axis=0) & missed.any(axis=0))
+    verdicts = np.where(solved, "✓", np.where(missed, "✗", "–"))
+    imbalance = np.abs(solved.sum(axis=0) - missed.sum(axis=0))
+    order = differ[np.lexsort((solved[0, differ], imbalance[differ]))]
     not_in_train = None if compared.is_not_in_train else compared.comparison.not_in_train
     not_in_train_ids = set() if not_in_train is None else set(not_in_train.ids.tolist())
-    columns = [Column("example", is_right=True), *map(Column, compared.names)]
+    # More names than three would leave no room for the answer.
+    names = compared.names if len(solved) <= 3 else map(marker, range(len(solved)))
+    columns = [Column("example", is_right=True), *map(Column, names)]
     columns += [Column("answer" if answers else "", fills=True)]
     rows = []
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
-        marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
+        marks: list[Cell] = [[(mark, _MARKS[mark])] for mark in verdicts[:, position].tolist()]
         note = "not in training set  " if id_ in not_in_train_ids else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
@@ -181,81 +237,64 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
 
 
 def setting_table(compared: Compared) -> Table:
-    """Return the settings that are not the same for all runs; hashes only say that something differs."""
+    """Return the settings that are not the same for all runs; of what has a hash, equal versions have one number."""
     columns = [Column("setting", min_width=10), *(Column(name, min_width=8) for name in compared.names)]
     rows: list[Row] = []
-    differing = compared.comparison.differing
+    differing = compared.comparison.differing.items()
     # What was set for the attack comes first.
-    for name in sorted(differing, key=lambda name: not name.startswith("params.")):
-        values = differing[name]
+    for name, values in sorted(differing, key=lambda setting: not setting[0].startswith("params.")):
+        label = _HASH_LABELS.get(name, name.removeprefix("params.").removeprefix("sha256."))
         if name.startswith(_HASHES):
-            label = _HASH_LABELS.get(name, name.removeprefix("sha256."))
-            hint = "differs, Enter shows the difference" if label == SOURCE else "differs"
-            cell = [(f"{label:<12} ", "bold"), (hint, "warning")]
-            rows.append(Row(label, [cell], spans=True, opens=label == SOURCE))
-        else:
-            rows.append(Row(name, [[(name.removeprefix("params."), "bold")], *map(_value, values)], opens=False))
+            versions = [value for value in dict.fromkeys(values) if value]
+            values = tuple(value and f"version {versions.index(value) + 1}" for value in values)
+        rows.append(Row(name, [[(label, "bold")], *map(_value, values)], opens=name == SOURCE))
     return columns, rows
 
 
-def _pair_rows(pair: Contrast | None) -> list[Row]:
+def _difference(pair: Contrast | None, scale: tuple[float, float]) -> list[Cell]:
+    """Return the difference of a pair with its interval, in colour if that does not contain zero, and as a line."""
     if pair is None:
-        return [Row("running", [[("no test: a run is not over or has no guesses", "warning")]], spans=True)]
-    interval = pair.difference.interval
-    bounds = f"  {format_interval(interval.low, interval.high, is_signed=True)} by {interval.unit}"
-    facts: list[tuple[str, list[Span]]] = [
-        (f"{marker(0)} − {marker(1)}", [_difference(pair, 1), (bounds, "")]),
-        ("McNemar", [(format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap between examples", "dim")]),
-    ]
-    return [Row(label, [[(label, "dim")], cell]) for label, cell in facts]
+        return [[("no test", "warning")], ""]
+    value, (low, high, _), _ = pair.difference
+    meaning = "dim" if low <= 0 <= high else "bold good" if value > 0 else "bold bad"
+    text = (format_score(value, is_signed=True), meaning), (f" {format_interval(low, high, is_signed=True)}", "dim")
+    return [text, interval_bar(value, (low, high), scale=scale, colour=meaning)]
 
 
-def _solved_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
-    """Return the number of examples that two runs solve, both or only one of them, as parts of a bar."""
-    first, second = compared.solved
-    colours = [curve_colour(number, is_dark=is_dark) for number in (0, 1)]
+def _pair_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
+    """Return the test of two runs, and the number of examples that both or only one of them solve as parts of a bar."""
+    (first, second), is_common = compared.solved, compared.attacked.all(axis=0)
+    # Different glyphs for a terminal without colours.
     parts = [
-        ("both", int((first & second).sum()), "dim"),
-        (f"only {marker(0)}", int((first & ~second).sum()), colours[0]),
-        (f"only {marker(1)}", int((second & ~first).sum()), colours[1]),
+        ("█", "both", int((first & second).sum()), "dim"),
+        ("▓", f"only {marker(0)}", int((first & ~second & is_common).sum()), curve_colour(0, is_dark=is_dark)),
+        ("░", f"only {marker(1)}", int((second & ~first & is_common).sum()), curve_colour(1, is_dark=is_dark)),
     ]
-    ends = [0, *accumulate(count for _, count, _ in parts)]
-
-    def draw(width: int) -> list[Span]:
-        cells = [round(width * end / max(1, ends[-1])) for end in ends]
-        # Different glyphs for a terminal without colours.
-        glyphs = ("█" * cells[1], "▓" * (cells[2] - cells[1]), "░" * (cells[3] - cells[2]))
-        return [(bar, meaning) for bar, (*_, meaning) in zip(glyphs, parts, strict=True)]
-
-    counts = [(f"{label} {count:,}   ", meaning) for label, count, meaning in parts]
-    return [Row("solved by", [[("solved by", "dim")], counts]), Row("bar", ["", draw])]
-
-
-def _matrix_cell(pairs: Mapping[tuple[int, int], Contrast], row: int, column: int) -> Cell:
-    if row == column:
-        return [("·", "dim")]
-    pair = pairs.get((min(row, column), max(row, column)))
-    if pair is None:
-        return [("no test", "warning")]
-    sign = 1 if row < column else -1
-    interval = pair.difference.interval
-    low, high = sorted((sign * interval.low, sign * interval.high))
-    return [_difference(pair, sign), (f" {format_interval(low, high, is_signed=True)}", "dim")]
-
-
-def _difference(pair: Contrast, sign: int) -> Span:
-    """Return the difference of a pair, in colour if its interval does not contain zero."""
-    value, interval, _ = pair.difference
-    meaning = "dim" if interval.low <= 0 <= interval.high else "bold good" if sign * value > 0 else "bold bad"
-    return format_score(sign * value, is_signed=True), meaning
+    total = max(1, sum(count for *_, count, _ in parts))
+    rows: dict[str, Cell] = {
+        "solved by": [
+            ("solved by  ", "dim"),
+            *((f"{name} {count:,}   ", meaning) for _, name, count, meaning in parts),
+        ],
+        "bar": lambda width: [(glyph * (width * count // total), meaning) for glyph, _, count, meaning in parts],
+    }
+    if pair := compared.pairs.get((0, 1)):
+        p_value = (format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap of examples", "dim")
+        rows = {"McNemar": [("McNemar    ", "dim"), *p_value]} | rows
+    if not is_common.all():
+        rows["attacked"] = [(f"of the {is_common.sum():,} examples that both have attacked", "dim")]
+    return [Row(key, [cell], spans=True) for key, cell in rows.items()]
 
 
 def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:
     glyph, meaning = GLYPHS[run.status]
-    is_whole = run.status in (Status.FINISHED, Status.OUT_OF_TIME)
-    status = [] if is_whole else [(f" {glyph} {run.status.words}", meaning)]
+    status = [] if _is_whole(run) else [(f" {glyph} {run.status.words}", meaning)]
     colour = curve_colour(number, is_dark=is_dark)
     return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *status]
+
+
+def _is_whole(run: ComparedRun) -> bool:
+    return run.status in (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def _short(run: ComparedRun) -> str:
@@ -263,5 +302,6 @@ def _short(run: ComparedRun) -> str:
 
 
 def _value(value: object) -> str:
+    value = float(f"{value:.6g}") if isinstance(value, float) else value
     text = "–" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
     return shorten_middle(shorten(text, 400), _MAX_VALUE)

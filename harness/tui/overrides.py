@@ -28,6 +28,7 @@ from textual.strip import Strip
 
 from harness.core.text import sanitize
 from harness.tui.contrast import readable_variables
+from harness.tui.terminal import UsualGlyphs, has_braille
 
 _Codes = tuple[str, str, str]
 _MAX_GAP = 8
@@ -143,6 +144,7 @@ class OrderedKeysApp(ChangedCellsApp):
         super().__init__()
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
+        self._filters.append(UsualGlyphs(enabled=not has_braille()))
 
     def get_css_variables(self) -> dict[str, str]:
         """Return the variables of the theme, with texts that are readable."""

@@ -22,20 +22,21 @@ _MARKERS = "●■▲◆▼★"
 _MARKER_COUNT = 7
 DIM = 1000
 """The number of everything that is not a curve with a colour: axes, labels, dim curves."""
-_MAX_LABEL = 22
+_MAX_LABEL = 40
 _END_LABEL_WIDTH = 70
+_MIN_WIDTHS_PER_LABEL = 3
+"""A plot that is not as many times as wide as the longest label has a legend, so that labels do not take the room."""
 _TITLE_HEIGHT = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One curve.
+    """One curve, a step function: each y holds until the next x.
 
     x: [points] ascending.
     y: [points].
     low, high: [points], the bounds of a band around it.
     number: of its colour and marker, None for a dim curve.
-    is_step: each y holds until the next x.
     is_marked: draw markers, so that curves are distinct without colours.
     label: shown at its end, or above the plot.
     """
@@ -46,7 +47,6 @@ class Line:
     label: str = ""
     low: Floats | None = None
     high: Floats | None = None
-    is_step: bool = True
     is_marked: bool = False
 
 
@@ -65,24 +65,24 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
     """Return the plot as `height` rows of `width` cells: the title of y, the curves, the axis with its ticks."""
     lines = [_place(line, plot) for line in plot.lines]
     labelled = [line for line in lines if line.label and len(line.x)]
-    has_end_labels = len(labelled) > 1 and width >= _END_LABEL_WIDTH
-    right = 1 + max(len(line.label) for line in labelled) if has_end_labels else 1
-    has_title = height >= _TITLE_HEIGHT
-    rows = height - 2 - has_title
+    right = 1 + max((len(line.label) for line in labelled), default=0)
+    has_end_labels = len(labelled) > 1 and width >= max(_END_LABEL_WIDTH, _MIN_WIDTHS_PER_LABEL * right)
+    legend = [] if has_end_labels or len(labelled) < 2 else labelled
+    drawn = _title_rows(plot.y.title, legend, width)[: height // 4 if height >= _TITLE_HEIGHT else 0]
+    rows = height - 2 - len(drawn)
     y_ticks = plot.y.ticks(max(2, (rows + 1) // 2))
     left = 2 + max(len(tick.label) for tick in y_ticks)
-    grid = BrailleGrid(rows, max(4, width - left - right))
+    grid = BrailleGrid(rows, max(4, width - left - (right if has_end_labels else 1)))
     _draw_curves(grid, plot, lines)
     rows_of_ticks = {min(rows - 1, grid.row_of(tick.at)): tick.label for tick in reversed(y_ticks)}
     margin = _end_labels(grid, labelled) if has_end_labels else {}
-    drawn = [_title_row(plot.y.title, [] if has_end_labels or len(labelled) < 2 else labelled)] if has_title else []
     for row, area in enumerate(grid.cells()):
         label = rows_of_ticks.get(row)
         axis = _text(f"{label or '':>{left - 1}}{'┤' if label is not None else '│'}", DIM)
         drawn.append([*axis, *area, *margin.get(row, [])])
     # Long labels leave a narrow plot less than its few columns.
     blank = _text(" " * width, DIM)
-    return [[*row, *blank][:width] for row in (*drawn, *_x_axis(plot.x, left, grid.columns, width))]
+    return [[*row, *blank][:width] for row in (*drawn, *_x_axis(plot, left, grid.columns, width))]
 
 
 def marker(number: int) -> str:
@@ -101,14 +101,13 @@ def _place(line: Line, plot: Plot) -> Line:
     is_finite = np.isfinite(line.x) & np.isfinite(line.y)
     x, y = plot.x.fractions(line.x[is_finite]), plot.y.fractions(line.y[is_finite])
     label = shorten(sanitize(line.label), _MAX_LABEL)
-    if line.number is None:
-        return Line(x, y, DIM, label, is_step=line.is_step)
     low, high = (
         None if bound is None else plot.y.fractions(np.nan_to_num(bound[is_finite])) for bound in (line.low, line.high)
     )
+    number = DIM if line.number is None else line.number
     if label and line.is_marked:
-        label = f"{marker(line.number)} {label}"
-    return replace(line, x=x, y=y, label=label, low=low, high=high)
+        label = f"{marker(number)} {label}"
+    return replace(line, x=x, y=y, number=number, label=label, low=low, high=high)
 
 
 def _draw_curves(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> None:
@@ -119,9 +118,9 @@ def _draw_curves(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> None:
         grid.draw_vertical(mark, DIM)
     for line in lines:
         if line.low is not None and line.high is not None:
-            grid.draw_band(line.x, line.low, line.high, line.number or 0, is_step=line.is_step)
+            grid.draw_band(line.x, line.low, line.high, line.number or 0)
     for line in lines:
-        grid.draw_curve(line.x, line.y, line.number or 0, is_step=line.is_step)
+        grid.draw_curve(line.x, line.y, line.number or 0)
     for index, line in enumerate(lines):
         if line.is_marked or len(line.x) == 1:
             _draw_markers(grid, line, shift=index / len(lines))
@@ -153,29 +152,34 @@ def _end_labels(grid: BrailleGrid, lines: Sequence[Line]) -> dict[int, list[Cell
     return labels
 
 
-def _title_row(title: str, legend: Sequence[Line]) -> list[Cell]:
-    cells = _text(f" {title}", DIM)
+def _title_rows(title: str, legend: Sequence[Line], width: int) -> list[list[Cell]]:
+    """Return the title of y and the legend, in as many rows as it needs."""
+    rows = [_text(f" {title}", DIM)]
     for line in legend:
         symbol, _, name = line.label.partition(" ") if line.is_marked else ("━", "", line.label)
-        cells += [*_text(f"   {symbol} ", line.number or 0), *_text(name, DIM)]
-    return cells
+        entry = [*_text(f"   {symbol} ", line.number or 0), *_text(name, DIM)]
+        if len(rows[-1]) + len(entry) > width:
+            rows.append([])
+        rows[-1] += entry
+    return rows
 
 
-def _x_axis(axis: Axis, left: int, columns: int, width: int) -> list[list[Cell]]:
-    """Return the line of the axis, and its labels with the title in the last gap that is wide enough."""
-    line, labels = ["─"] * columns, [" "] * width
-    last = -1
-    for tick in axis.ticks(max(2, columns // 12)):
-        column = min(columns - 1, round(tick.at * (columns - 1)))
-        line[column] = "┴"
-        start = min(max(0, left + column - len(tick.label) // 2), width - len(tick.label))
-        if start > last:
-            labels[start : start + len(tick.label)] = tick.label
-            last = start + len(tick.label)
-    place = "".join(labels).rfind(" " * (len(axis.title) + 2))
-    if place >= 0:
-        labels[place + 1 : place + 1 + len(axis.title)] = axis.title
-    return [_text(" " * (left - 1) + "└" + "".join(line), DIM), _text("".join(labels), DIM)]
+def _x_axis(plot: Plot, left: int, columns: int, width: int) -> list[list[Cell]]:
+    """Return the line of the axis, and its labels with the title in the last gap that is wide enough.
+
+    The mark has its label first, then the ticks from the left that do not touch another label.
+    """
+    line, labels, title = ["─"] * columns, " " * width, plot.x.title
+    marks = [] if plot.mark is None else plot.x.labelled([plot.mark[0]])
+    for at, label in (*marks, *plot.x.ticks(max(2, columns // 12))):
+        column = min(columns - 1, round(at * (columns - 1)))
+        start = min(max(0, left + column - len(label) // 2), width - len(label))
+        if 0 <= at <= 1 and not labels[max(0, start - 1) : start + len(label) + 1].strip():
+            line[column] = "┴"
+            labels = labels[:start] + label + labels[start + len(label) :]
+    if (place := 1 + labels.rfind(" " * (len(title) + 2))) > 0:
+        labels = labels[:place] + title + labels[place + len(title) :]
+    return [_text(" " * (left - 1) + "└" + "".join(line), DIM), _text(labels, DIM)]
 
 
 def _text(text: str, curve: int) -> list[Cell]:

@@ -14,6 +14,7 @@ from harness.core.examples import load_answers
 from harness.core.files import file_sha256
 from harness.core.text import format_p_value
 from harness.runs.folder import RunFolder, remove_run
+from harness.tui.compare_state import SOURCE
 from harness.tui.screens import example
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog
@@ -74,9 +75,9 @@ async def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFo
         scores, cells = rows_of(table_of(pilot, "score-table")), rows_of(table_of(pilot, "difference-table"))
         for run in compare_runs(pair).runs:
             assert f"{run.whole.score.recall_at_cap:.3f}" == scores[run.id][2]
-        assert cells["● − ■"][1].startswith("+0.250") and "by example" in cells["● − ■"][1]
-        assert cells["solved by"][1].split() == ["both", "20", "only", "●", "20", "only", "■", "4"]
-        assert any(cells["McNemar"][1].startswith(format_p_value(value)) for value in _numbers(printed))
+        assert cells["● − ■"][1].startswith("+0.250 [")
+        assert cells["solved by"][0].split()[2:] == ["both", "20", "only", "●", "20", "only", "■", "4"]
+        assert any(f" {format_p_value(value)} " in cells["McNemar"][0] for value in _numbers(printed))
 
 
 def _numbers(value: Any) -> list[float]:
@@ -168,7 +169,7 @@ async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
         focus_panel(pilot, "settings")
         table.move_to("seed")
         await until(pilot, lambda: "enter" not in pilot.app.screen.active_bindings)
-        table.move_to("source")
+        table.move_to(SOURCE)
         await until(pilot, lambda: "enter" in pilot.app.screen.active_bindings)
         await press(pilot, "enter", then=SourceDiffScreen)
         diff = text_of(pilot, "#diff")
@@ -186,7 +187,8 @@ async def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
     async with open_comparison((pair[0], run.folder)) as pilot:
         await until(pilot, lambda: "1 not over or without guesses: left out of the tests" in text_of(pilot, "#header"))
         assert "▶ running" in rows_of(table_of(pilot, "score-table"))[run.folder.id][0]
-        assert rows_of(table_of(pilot, "difference-table"))["running"][0].startswith("no test")
+        assert rows_of(table_of(pilot, "difference-table"))["● − ■"][1] == "no test"
+        assert text_of(pilot, "#header").startswith("So far, ● abcd solves 2 and ■ ijkl 1 of the 2 examples")
         run.event("phase", phase="stopped")
         await until(pilot, lambda: "not over" not in text_of(pilot, "#header"))
         assert "McNemar" in rows_of(table_of(pilot, "difference-table"))
@@ -199,6 +201,8 @@ async def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder]
     leak_examples(machine.folder, 16)
     async with open_comparison((pair[0], other)) as pilot:
         await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
+        header = pilot.app.screen.query_one("#header")
+        assert header.styles.border_top[0] == "round" and header.size.height > 40
         await pilot.press("u", "tab", "enter", "]", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
     remove_run(other)

@@ -1,6 +1,6 @@
 """The screen that compares runs of one round: scores, paired differences, curves, examples and settings."""
 
-import logging
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,22 +15,20 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison, compare_runs
+from harness.analysis.comparison import Comparison
 from harness.core.errors import HarnessError
-from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
-from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, is_tested, tables_of, verdict_of
+from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, header_of, load_comparison, tables_of
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen
-from harness.tui.widgets.plot_view import PlotView, moments_plot, plot_over_errors
+from harness.tui.widgets.plot_view import PlotView, moments_plot, plot_of_scores
 
-_LOG = logging.getLogger(__name__)
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 
@@ -49,7 +47,7 @@ class CompareBody(PanelGroup):
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
                 yield Panel(ListTable(id="example-table", sorts=True, opens=True), id="examples", label="Examples")
                 settings = ListTable(id="setting-table", opens=True, has_position=False)
-                yield Panel(settings, id="settings", label="Settings")
+                yield Panel(settings, id="settings", label="Settings", title="Settings that differ")
 
 
 class CompareScreen(PanelScreen):
@@ -93,8 +91,6 @@ class CompareScreen(PanelScreen):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        for panel in self.query(Panel):
-            panel.show_empty("comparing …")
         self._compare()
 
     @work(thread=True, exclusive=True, group="compare")
@@ -103,8 +99,10 @@ class CompareScreen(PanelScreen):
         while not worker.is_cancelled:
             started = time.monotonic()
             try:
-                comparison = compare_runs(self._folders)
-                self._answers = self._answers or self._read_answers()
+                comparison = load_comparison(self._folders)
+                # Without a tokenizer there are no texts.
+                with contextlib.suppress(HarnessError):
+                    self._answers = self._answers or answer_texts(self._folders[0])
                 compared = compared_on(comparison, not_in_train=self._shows_not_in_train)
                 self.call_later(self._apply, compared)
                 if all(run.status.is_over for run in comparison.runs):
@@ -116,56 +114,31 @@ class CompareScreen(PanelScreen):
                     return
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
-    def _read_answers(self) -> list[str]:
-        try:
-            return answer_texts(self._folders[0])
-        except HarnessError as error:
-            _LOG.warning("no texts of the answers: %s", error)
-            return []
-
     @work(thread=True, exclusive=True, group="part")
     def _compare_part(self, comparison: Comparison) -> None:
         self.call_later(self._apply, compared_on(comparison, not_in_train=self._shows_not_in_train))
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
-        if self._compared is None:
-            for panel in self.query(Panel):
-                panel.show_empty("not compared")
+        self.set_class(self._compared is None, "-nothing")
 
     def _apply(self, compared: Compared) -> None:
         is_first, self._compared = self._compared is None, compared
         with self.app.batch_update():
-            self._update(compared)
+            self.query_one("#header", Static).update(Content("\n".join(map(sanitize, header_of(compared)))))
+            content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
+            for name, (columns, rows) in content.items():
+                view = self.query_one(f"#{name}-table", ListTable)
+                view.show(columns, rows)
+                view.styles.min_height = min(len(rows) + 1, 8)
+            count = self.query_one("#example-table", ListTable).row_count
+            self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
+            self.query_one("#examples", Panel).show_empty("" if count else "all runs solve the same")
+            self.query_one("#settings", Panel).show_empty("" if compared.comparison.differing else "all are the same")
+            self._draw(compared)
         if is_first:
-            group, has_examples = self.query_one(PanelGroup), self.query_one("#example-table", ListTable).row_count
-            group.go_to("examples" if has_examples and group.has_class("-all") else "scores")
-
-    def _update(self, compared: Compared) -> None:
-        comparison, part = compared.comparison, compared.part
-        noun = "examples not in the training set" if compared.is_not_in_train else "examples"
-        title = f"{len(comparison.runs)} runs of {comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
-        left_out = sum(not is_tested(run) for run in comparison.runs)
-        if left_out:
-            title += f" · {left_out} not over or without guesses: left out of the tests"
-        self.query_one("#header", Static).update(
-            Content("\n").join(Content(sanitize(line)) for line in (verdict_of(compared), title) if line)
-        )
-        content = tables_of(compared, self._answers, is_dark=self.app.current_theme.dark)
-        for name, (columns, rows) in content.items():
-            view = self.query_one(f"#{name}-table", ListTable)
-            view.show(columns, rows)
-            view.styles.min_height = min(len(rows) + 1, 8)
-        count = self.query_one("#example-table", ListTable).row_count
-        self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
-        self.query_one("#settings", Panel).set_title("Settings that differ")
-        reasons = {
-            "examples": "" if count else "all runs solve the same",
-            "settings": "" if comparison.differing else tables.NOTHING_DIFFERS,
-        }
-        for panel in self.query(Panel):
-            panel.show_empty(reasons.get(panel.id or "", ""))
-        self._draw(compared)
+            group = self.query_one(PanelGroup)
+            group.go_to("examples" if count and group.has_class("-all") else "scores")
 
     def _draw(self, compared: Compared) -> None:
         panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
@@ -175,26 +148,22 @@ class CompareScreen(PanelScreen):
             panel.set_title(f"{compared.names[number]} {when} · [ ]")
             view.show(moments_plot(run.moments, by_trials=bool(by_trials)))
             return
-        lines, over = [], "errors"
-        for number, (run, trajectory) in enumerate(zip(compared.comparison.runs, compared.trajectories, strict=True)):
-            if self._plot == 1:
-                x, y = np.array(trajectory.recall_over_time, np.float64).reshape(-1, 2).T
-            else:
-                curve = trajectory.score.recall_curve(DRAWN_POINTS)
-                x, y = curve.errors.astype(float), curve.recall
-            if len(x):
-                lines.append(Line(x, y, number, f"{run.id.partition('-')[0]} {run.attack}", is_marked=True))
-        if self._plot == 1:
-            # Leads are on all examples.
-            lead = "" if compared.is_not_in_train else tables.last_lead(compared.comparison)
-            over = ", ".join(filter(None, ("time", lead)))
-            end = max((float(line.x[-1]) for line in lines), default=1.0)
-            y_axis = axis_up_to("Recall", [line.y for line in lines], min_high=0.05)
-            plot = Plot(ClockAxis("time", 0.0, max(1.0, end)), y_axis, lines)
-        else:
-            plot = plot_over_errors(lines, compared.part.cap)
-        panel.set_title(f"Recall vs. {over} · [ ]")
-        view.show(plot)
+        labels = [f"{run.id.partition('-')[0]} {run.attack}" for run in compared.comparison.runs]
+        labelled = list(zip(labels, compared.trajectories, strict=True))
+        if self._plot == 0:
+            panel.set_title("Recall vs. errors · [ ]")
+            view.show(plot_of_scores([(label, trajectory.score) for label, trajectory in labelled]))
+            return
+        lines = []
+        for number, (label, trajectory) in enumerate(labelled):
+            x, y = np.array(trajectory.recall_over_time, np.float64).T
+            lines.append(Line(x, y, number, label, is_marked=True))
+        # Leads are on all examples of the round.
+        lead = "" if compared.is_not_in_train or compared.is_limited else tables.last_lead(compared.comparison)
+        panel.set_title(f"Recall vs. {', '.join(filter(None, ('time', lead)))} · [ ]")
+        end = max(1.0, *(float(line.x[-1]) for line in lines))
+        y_axis = axis_up_to("Recall", [line.y for line in lines], min_high=0.05)
+        view.show(Plot(ClockAxis("time", 0.0, end), y_axis, lines))
 
     def action_plot(self, step: int) -> None:
         self._plot = (self._plot + step) % (2 + 2 * len(self._folders))

@@ -120,17 +120,14 @@ class TopBar(Static):
         self._tab, self._is_main = tab, is_main
         self._overview: Overview | None = None
 
-    def on_mount(self) -> None:
-        self._fit()
-
     def on_resize(self) -> None:
-        """Show what fits now."""
-        self._fit()
-
-    def _fit(self) -> None:
+        """Ask for the state of the machine if it is unknown, and show what fits now."""
         if self._overview is None:
             self.post_message(self.Mounted(self))
         self._draw()
+
+    # Textual may lose the first Resize.
+    on_mount = on_resize
 
     def go_to(self, tab: str) -> None:
         """Mark another tab."""

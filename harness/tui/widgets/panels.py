@@ -16,7 +16,6 @@ from textual.widgets import Static
 
 from harness.core.text import sanitize
 
-
 _NO_LINKS = Content("")
 
 

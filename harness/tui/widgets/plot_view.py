@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from harness.analysis.replay import Moments, ReferenceCurve
-from harness.core.scoring import DRAWN_POINTS
+from harness.core.scoring import DRAWN_POINTS, Score
 from harness.core.text import format_score, sanitize
 from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
 from harness.tui.braille import BACKGROUND, TINT
@@ -77,24 +77,18 @@ class RunPlot(StrEnum):
 
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     """Return the plot, or why there is none."""
-    summary = snapshot.summary
-    if kind is RunPlot.ERRORS and snapshot.figures.errors is None:
-        return "The round is blind: recall is not known."
-    if snapshot.loaded < 1 and not snapshot.figures.guessed:
+    summary, figures = snapshot.summary, snapshot.figures
+    if snapshot.loaded < 1 and not figures.guessed:
         return "reading …"
-    if not snapshot.figures.guessed:
+    if not figures.guessed:
         return "No guesses." if summary.status.is_over else f"No guesses yet. {sanitize(summary.step)}".rstrip()
     if kind is RunPlot.TIME:
         return plot_over_time(snapshot.recall) if len(snapshot.recall.at) > 1 else "Not measured yet."
-    return _errors_plot(snapshot, reference)
-
-
-def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot:
-    figures = snapshot.figures
-    assert figures.errors is not None and figures.recall is not None
+    if figures.errors is None or figures.recall is None:
+        return "The round is blind: recall is not known."
     low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
     curve = Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)
-    return above_reference(curve, reference, snapshot.summary.error_cap, figures.recall_at_cap)
+    return above_reference(curve, reference, summary.error_cap, figures.recall_at_cap)
 
 
 def above_reference(curve: Line, reference: ReferenceCurve | None, cap: int, at_cap: float | None) -> Plot:
@@ -120,14 +114,18 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
     past_moments = moments.by_trials if by_trials else moments.in_time
     if not past_moments:
         return moments.note
-    labels, scores = zip(*(moment.labelled for moment in past_moments), strict=True)
-    curves = [score.recall_curve(DRAWN_POINTS) for score in scores]
+    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
+    return plot_of_scores([moment.labelled for moment in past_moments], title=title)
+
+
+def plot_of_scores(scores: Sequence[tuple[str, Score]], *, title: str = "Recall") -> Plot:
+    """Return the plot of recall vs. errors of several scores with their labels."""
+    curves = [(label, score.recall_curve(DRAWN_POINTS)) for label, score in scores]
     lines = [
         Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)
-        for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
+        for number, (label, curve) in enumerate(curves)
     ]
-    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
-    return plot_over_errors(lines, scores[0].cap, title=title)
+    return plot_over_errors(lines, scores[0][1].cap, title=title)
 
 
 def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:

@@ -1,15 +1,15 @@
 """The tables of a comparison: runs that are not over are left out of the tests."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.analysis.comparison import compare_runs
 from harness.analysis.comparison_tables import contrasts, recall_over_budget, scores_and_pace
-from harness.tui.columns import Row
+from harness.tui.columns import Row, fit, lay_out
 from harness.tui.compare_state import (
     SOURCE,
     Compared,
@@ -18,15 +18,27 @@ from harness.tui.compare_state import (
     difference_table,
     example_table,
     forest_table,
+    header_of,
+    load_comparison,
     setting_table,
     verdict_of,
 )
 from tests.records import EXAMPLES, Recorded, change_spec, recorded_run
 
 
-def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finished", **changes: Any) -> Recorded:
-    run = recorded_run(home, id_=id_, pid=os.getpid())
-    order = [*solved, *(example for example in range(EXAMPLES) if example not in solved)]
+def run_of(
+    home: Path,
+    id_: str,
+    solved: Sequence[int],
+    *,
+    attacked: int = EXAMPLES,
+    phase: str = "finished",
+    limit: int | None = None,
+    **changes: Any,
+) -> Recorded:
+    """Return a run that has attacked the first examples."""
+    run = recorded_run(home, id_=id_, pid=os.getpid(), limit=limit)
+    order = [*solved, *(example for example in range(limit or attacked) if example not in solved)]
     run.guess(run.batch("a"), [(example, example in solved, -rank) for rank, example in enumerate(order)])
     run.event("phase", phase=phase)
     change_spec(run.folder, **changes)
@@ -34,7 +46,7 @@ def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finishe
 
 
 def compared(*runs: Recorded) -> Compared:
-    return compared_on(compare_runs([run.folder for run in runs]), not_in_train=False)
+    return compared_on(load_comparison([run.folder for run in runs]), not_in_train=False)
 
 
 def text_of(row: Row) -> list[str]:
@@ -65,21 +77,77 @@ def test_a_run_that_is_not_over_is_left_out_of_the_tests(runs: list[Recorded]) -
     found = compared(*runs)
     assert set(found.pairs) == {(0, 1)}
     columns, rows = difference_table(found, is_dark=True)
-    assert [column.title for column in columns] == ["row − column", "● best", "■ half", "▲ live"]
-    cells = [text_of(row)[1:] for row in rows]
-    assert cells[0][1].startswith("+0.375") and cells[1][0].startswith("-0.375")
-    assert [cells[0][2], cells[1][2], *cells[2]] == ["no test"] * 4 + ["·"]
+    assert columns[1].title == "difference by example"
+    cells = {name: text for name, text, _ in map(text_of, rows)}
+    assert cells.pop("● best − ■ half").startswith("+0.375 [+0.")
+    assert cells == {"● best − ▲ live": "no test", "■ half − ▲ live": "no test"}
+
+
+def test_six_runs_have_whole_names_and_differences_with_intervals_in_half_of_120_columns(home: Path) -> None:
+    names = ["greedy", "two_step", "contrastive", "sampling_with_reference", "window", "baseline"]
+    six = [run_of(home, f"ab{number}d-1", range(number), attack={"name": name}) for number, name in enumerate(names)]
+    found = compared(*six)
+    tables = difference_table(found, is_dark=True), forest_table(found, is_dark=True)
+    for columns, rows in tables:
+        layout = lay_out(columns, rows, 56, first=1)
+        assert layout.numbers[:3] == (0, 1, 2)
+        shown = [
+            "".join(text for text, _ in fit(row.cells[number], width))
+            for row in rows
+            for number, width in zip(layout.numbers, layout.widths, strict=True)
+        ]
+        assert not any("…" in text for text in shown)
+    assert len(tables[0][1]) == 15 and all(re.search(r"[+-]0\.\d{3} \[", text_of(row)[1]) for row in tables[0][1])
+    columns, _ = example_table(found, ["answer"])
+    assert [column.title for column in columns] == ["example", *"●■▲◆▼★", "answer"]
+
+
+def test_only_what_a_run_has_attacked_can_be_missed(home: Path) -> None:
+    best, half = run_of(home, "best-1", range(12)), run_of(home, "half-1", range(6))
+    live = run_of(home, "live-1", [0, 13], attacked=4, phase="running")
+    marks = {row.key: text_of(row)[1:3] for row in example_table(compared(best, live), [])[1]}
+    # It has attacked the examples 0 to 3 and 13.
+    assert marks == {"13": ["✗", "✓"], "1": ["✓", "✗"], "2": ["✓", "✗"], "3": ["✓", "✗"]}
+    rows = {row.key: text_of(row)[0] for row in difference_table(compared(best, live), is_dark=True)[1]}
+    assert rows["solved by"].split()[2:] == ["both", "1", "only", "●", "3", "only", "■", "1"]
+    assert rows["attacked"] == "of the 5 examples that both have attacked"
+    marks = {row.key: text_of(row)[1:4] for row in example_table(compared(best, half, live), [])[1]}
+    assert marks["7"] == ["✓", "✗", "–"] and "4" not in marks
+
+
+def test_the_verdict_on_runs_at_work_is_about_what_they_have_attacked_so_far(home: Path) -> None:
+    best, half = run_of(home, "best-1", range(12)), run_of(home, "half-1", range(6), seed=1)
+    live = run_of(home, "live-1", [0, 13], attacked=4, phase="running")
+    assert verdict_of(compared(live, best)) == (
+        "So far, ■ best solves 4 and ● live 2 of the 5 examples that all runs have attacked."
+    )
+    assert verdict_of(compared(best, half, live)).startswith("So far, best some beats half some by 0.375 [")
+    new = recorded_run(home, id_="new-1", pid=os.getpid())
+    new.event("phase", phase="running")
+    assert verdict_of(compared(best, new)) == "So far, the runs have attacked no example in common."
+
+
+def test_runs_with_different_limits_are_compared_on_the_examples_of_the_smallest(home: Path) -> None:
+    whole, part = run_of(home, "whole-1", [0, 1, 2, 12]), run_of(home, "part-1", [0], limit=8)
+    found = compared(whole, part)
+    verdict, title, limits = header_of(found)
+    assert title.endswith("8 examples · Recall@50") and "It took" not in verdict
+    assert limits == (
+        "The --limits differ, so only the examples of the smallest one are compared. Use one --limit to compare all."
+    )
+    assert [text_of(row)[2] for row in forest_table(found, is_dark=True)[1]] == ["0.375", "0.125"]
+    assert [row.key for row in example_table(found, [])[1]] == ["1", "2"]
+    assert len(header_of(compared(whole, run_of(home, "next-1", [0], seed=1)))) == 2
 
 
 def test_a_comparison_begins_with_its_verdict(runs: list[Recorded], home: Path) -> None:
     best, half, live = runs
-    assert verdict_of(compared(live, best, half)).startswith("best some beats half some by 0.375 [")
+    assert verdict_of(compared(live, best, half)).startswith("So far, best some beats half some by 0.375 [")
     assert verdict_of(compared(half, best)) == verdict_of(compared(best, half))
     assert verdict_of(compared(best, half)).endswith("It took as long.")
     near = run_of(home, "near-1", range(11), seed=2)
     assert "(not corrected for 3 pairs). It took" in verdict_of(compared(near, best, half))
-    assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [")
-    assert verdict_of(compared(best, live)) == ""
+    assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [0.000, ")
 
 
 def test_what_was_set_for_the_attack_comes_before_other_settings(home: Path) -> None:
@@ -101,15 +169,16 @@ def test_runs_that_solve_the_same_have_no_examples(home: Path) -> None:
 
 
 def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) -> None:
-    first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200})
+    first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200, "p": 0.1 + 0.2})
     second = run_of(home, "two-1", range(5), params={"trials": 2, "long": "y" * 200})
     for run, digest in ((first, "a" * 64), (second, "b" * 64)):
         change_spec(run.folder, attack={"sha256": digest})
     columns, rows = setting_table(compared(first, second))
     found = {row.key: text_of(row) for row in rows}
     assert found["params.trials"] == ["trials", "1", "2"]
+    assert found["params.p"] == ["p", "0.3", "–"]
     assert all(len(cell) <= 28 for cell in found["params.long"])
-    assert found[SOURCE] == ["source       differs, Enter shows the difference"]
+    assert found[SOURCE] == ["source ⏎", "version 1", "version 2"]
     assert not any("aaaa" in cell for row in found.values() for cell in row)
     assert [column.title for column in columns] == ["setting", "● one", "■ two"]
 

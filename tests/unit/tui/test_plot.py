@@ -73,6 +73,21 @@ def test_the_x_axis_has_two_labels_and_its_title() -> None:
     assert labels.split()[:2] == ["0", "1"] and "errors" in labels
 
 
+@given(highest=st.floats(110, 1e6), width=st.integers(50, 130), cap=st.sampled_from([1, 16, 100]))
+def test_0_1_the_cap_and_each_power_of_ten_that_has_room_are_on_the_axis_of_errors(
+    highest: float, width: int, cap: int
+) -> None:
+    axis = ErrorsAxis("", 0.0, highest)
+    *_, line, labels = text_of(draw_plot(Plot(axis, Axis("Recall", 0.0, 1.0), mark=(cap, f"cap {cap}")), width, 12))
+    assert {"0", "1", str(cap)} <= set(labels.split()) and line.count("┴") == len(labels.split())
+    start, end = line.index("└") + 1, len(line.rstrip()) - 1
+    for power in (10, 100, 1_000, 10_000, 100_000):
+        label = f"{power:,}"
+        if power <= highest and label not in labels.split():
+            place = start + round(float(axis.fractions(np.array(power))) * (end - start)) - len(label) // 2
+            assert labels[min(place, width - len(label)) - 1 :][: len(label) + 2].strip()
+
+
 def test_the_cap_line_and_its_label_cover_no_curve() -> None:
     bare = draw_plot(replace(plot_of(RISING, FLAT), mark=None), 60, 16)
     marked = draw_plot(plot_of(RISING, FLAT), 60, 16)
@@ -84,11 +99,19 @@ def test_the_cap_line_and_its_label_cover_no_curve() -> None:
                 assert old.character == new.character or ord(new.character) & ord(old.character) == ord(old.character)
 
 
-def test_labels_at_the_ends_are_one_per_row_and_cut() -> None:
+def test_labels_at_the_ends_are_one_per_row() -> None:
     same = [replace(FLAT, number=number, label=f"a run with the long name {number}") for number in range(3)]
     rows = text_of(draw_plot(plot_of(*same), 90, 14))
-    labelled = [row for row in rows if "a run with" in row]
-    assert len(labelled) == 3 and all("…" in row for row in labelled)
+    labelled = [row.rstrip()[-26:] for row in rows if "a run with" in row]
+    assert sorted(labelled) == [f"a run with the long name {number}" for number in range(3)]
+
+
+@pytest.mark.parametrize(("name", "width"), [("greedy", 56), ("contrastive_search", 56), ("z" * 28, 95)])
+def test_six_curves_have_their_whole_names(name: str, width: int) -> None:
+    labels = [f"ab{number}d {name}" for number in range(6)]
+    lines = [replace(FLAT, number=number, label=label, is_marked=True) for number, label in enumerate(labels)]
+    text = "\n".join(text_of(draw_plot(plot_of(*lines), width, 17)))
+    assert all(f"{marker(number)} {label}" in text for number, label in enumerate(labels)) and "…" not in text
 
 
 def test_a_narrow_plot_has_a_legend_above() -> None:
