@@ -35,13 +35,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing into $(VENV), which takes a few minutes …" >&2
+	@echo "installing into $(VENV): a few minutes without output, up to 10 on a busy machine …" >&2
 	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements.lock
 	@$(MAKE) --no-print-directory torch
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(PIP) check
 	@$(COMPILE_ALL)
 	@touch $@
+	@echo "installed. Now run: source $(BIN)/activate" >&2
 
 torch: | $(VENV)/bin/python
 	@index=; if [ "$(TORCH)" = cpu ]; then \

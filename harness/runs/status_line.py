@@ -28,7 +28,9 @@ def status_line(summary: RunSummary) -> str:
     else:
         parts.append(pluralize(summary.guesses, "row"))
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{sanitize(name)} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]]
+        for name, value in figures[:_FIGURES_IN_A_LINE]:
+            of = summary.figure_counts.get(name)
+            parts.append(f"{sanitize(name)} {format_number(value)}{f' of {of:,}' if of else ''}")
     return " · ".join(parts)
 
 

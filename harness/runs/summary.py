@@ -6,7 +6,7 @@ import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -80,6 +80,8 @@ class RunSummary:
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
     """Current figures of an audit, by name."""
+    figure_counts: dict[str, int] = field(default_factory=dict)
+    """Number of observations of each figure; 0 if there is none."""
     guesses: int
     """Committed guesses. For an audit: rows."""
     rows: int | None = None
@@ -357,6 +359,7 @@ def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[
         return {"stages": (), "progress": None, "guesses": 0, "figures": {}, "elapsed_s": 0.0, "trend": ()}, {}
     with AuditReader(folder.store) as reader:
         events, ledger, points = reader.last_events(), reader.last_ledger(), reader.sampled_points(_SAMPLED_POINTS)
+        figures = reader.newest_figures() if spec.has_figures else []
         stages, spent = tuple(reader.stages(is_running=is_running)), 0.0 if ledger is None else ledger.spent
         fields = {
             "stages": stages,
@@ -364,7 +367,8 @@ def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[
             "step": _step(reader) if is_running else "",
             "warning": str(events.get("worker_warning", {}).get("sentence", "")),
             "guesses": sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
-            "figures": {figure.name: figure.value for figure in reader.newest_figures()} if spec.has_figures else {},
+            "figures": {figure.name: figure.value for figure in figures},
+            "figure_counts": {figure.name: figure.of for figure in figures},
             "elapsed_s": round(spent, 3),
             "trend": _trend(points, spent),
         }

@@ -74,7 +74,8 @@ def refusal(checks: list[Check], accepted: frozenset[str]) -> HarnessError | Non
         return None
     first = unmet[0]
     accept = f", or package it despite this with --accept {first.name}" if first.can_be_accepted else ""
-    more = f" ({len(unmet) - 1} more: {', '.join(check.name for check in unmet[1:])})" if len(unmet) > 1 else ""
+    others = ", ".join(check.name for check in unmet[1:])
+    more = f" {len(unmet) - 1} more: {others}; --check lists them." if others else ""
     return HarnessError(f"{first.name}: {first.sentence}. {first.fix[:1].upper()}{first.fix[1:]}{accept}.{more}")
 
 

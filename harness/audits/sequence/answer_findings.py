@@ -22,6 +22,7 @@ _UNSTATED = "not stated"
 _USUAL_ENDS = {"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "max_tokens"}
 """Reasons of `finish_reason` for which completions end."""
 _LIMIT_ENDS = ("length", "max_tokens")
+_SILENT_FILTER = " A filter that gives no reason looks like this, so the rates may be too low."
 _MIN_ALIKE, _MIN_SHARE = 3, 0.02
 """The number and the share of completions with one beginning from which on it is no chance."""
 _PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
@@ -120,12 +121,12 @@ def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
         ),
         (
             sum(answer.ended_early for answer in counted),
-            "that ended at a limit of tokens before the suffix's number of words: {:,}. Raise the limit of the server.",
+            "that ended at a limit of tokens before the suffix's number of words: {:,}. Thresholds that need more words "
+            "fail. Raise the server's limit of tokens.",
         ),
         (
             sum(answer.state == State.COMPLETED and not answer.text for answer in counted),
-            "without a word: {:,}, which count as failed. A filter that gives no reason looks like this, so the rates "
-            "may be too low.",
+            "without a word: {:,}, which count as failed." + (_SILENT_FILTER if params.endpoint else ""),
         ),
     ):
         if number:

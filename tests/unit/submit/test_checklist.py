@@ -64,7 +64,10 @@ def test_met_checks_are_not_refused() -> None:
 
 
 def test_the_error_describes_the_first_failed_check_and_names_the_others() -> None:
-    assert str(refusal([MET, HARD, SOFT], frozenset())) == "hard: this is wrong. Correct it. (1 more: soft)"
+    assert (
+        str(refusal([MET, HARD, SOFT], frozenset()))
+        == "hard: this is wrong. Correct it. 1 more: soft; --check lists them."
+    )
 
 
 def test_the_error_says_how_to_accept_a_check() -> None:
