@@ -37,6 +37,5 @@ class UsualGlyphs(LineFilter):
 def has_braille() -> bool:
     """Return False on the Linux console, and in a locale without Unicode."""
     # For LANG=C, Python sets LC_CTYPE to C.UTF-8 (PEP 538).
-    names = (os.environ.get(name, "").replace("C.UTF-8", "") for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    locale = next(filter(None, names), "")
+    locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE", "").replace("C.UTF-8", "") or os.environ.get("LANG")
     return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and "utf" in sys.stdout.encoding.lower()

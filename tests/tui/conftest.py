@@ -61,6 +61,9 @@ def places(machine: Machine, schema_cache: Path) -> Iterator[None]:
         patch.setenv("HARNESS_CACHE", str(schema_cache))
         patch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
         patch.setenv("PYTHONPATH", str(ROOT))
+        # Otherwise pictures would depend on the terminal of the tests.
+        patch.setenv("TERM", "xterm-256color")
+        patch.setenv("LC_ALL", "C.UTF-8")
         yield
 
 

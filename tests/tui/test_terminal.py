@@ -1,6 +1,7 @@
 """A terminal without braille, such as the Linux console, shows only glyphs that all fonts of the console have."""
 
 import asyncio
+import io
 from collections.abc import Mapping
 
 import pytest
@@ -38,6 +39,7 @@ def unusual(pilot: Pilot[None]) -> str:
         ({"LANG": "C"}, False),
         ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, False),
         ({"LANG": "C", "LC_CTYPE": "de_DE.UTF-8"}, True),
+        ({"LANG": "C", "LC_ALL": "C.UTF-8"}, True),
         ({"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, False),
         ({"LANG": "C.UTF-8"}, True),
     ],
@@ -50,6 +52,11 @@ def test_the_linux_console_and_locales_without_unicode_have_no_braille(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert has_braille() is has_it
+
+
+def test_a_terminal_whose_encoding_is_not_unicode_has_no_braille(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="iso-8859-1"))
+    assert not has_braille()
 
 
 def test_each_character_has_one_cell_in_its_place() -> None:
