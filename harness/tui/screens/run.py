@@ -129,9 +129,9 @@ class RunScreen(WatchScreen[RunSnapshot]):
         shown = self._plot if self._plot in self._plots or not self._plots else self._plots[0]
         has_room, time_view = self.query_one(RunPanels).has_class("-two-plots"), self.query_one("#time-view", PlotView)
         time_view.display = has_room and shown is RunPlot.ERRORS and RunPlot.TIME in self._plots
-        second = " and time" if time_view.display else ""
         place = f" · {self._plots.index(shown) + 1} of {len(self._plots)}, [ ]" if len(self._plots) > 1 else ""
-        self.query_one("#plot", Panel).set_title(f"{shown.value}{second}{place}")
+        # Where both plots are visible, there is none to go to.
+        self.query_one("#plot", Panel).set_title(f"{shown.value}{' and time' if time_view.display else place}")
         self.query_one("#plot-view", PlotView).show(contents[shown])
         time_view.show(contents[RunPlot.TIME])
 
