@@ -28,7 +28,7 @@ from harness.cli.verify import prepare, verify, verify_bundle
 from harness.core.errors import HarnessError, missing_path, unknown_name
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import NOT_IN_CODE, RunRequest
-from harness.core.text import format_interval, format_number, format_score, shorten
+from harness.core.text import format_interval, format_number, format_score, pluralize, shorten
 from harness.core.times import moment_text
 from harness.runs.folder import run_folder
 from harness.runs.specs import AttackSpec
@@ -38,7 +38,14 @@ from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.code_folder import other_models
 from harness.submit.code_spec import write_blind_round
 from harness.submit.judging import load_judging_data
-from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
+from harness.submit.leaderboard import (
+    NOT_VERIFIED,
+    Entry,
+    OrganizerRecords,
+    leaderboard,
+    leaderboard_csv,
+    read_arrivals,
+)
 from harness.submit.package_options import PackageOptions
 from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
 from harness.submit.verdict import load_verdict, unexpected_clause
@@ -267,6 +274,8 @@ def rank(
     entries = leaderboard(
         bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"), records
     )
+    if unverified := sum(entry.verified == NOT_VERIFIED for entry in entries):
+        say(f"{pluralize(unverified, 'bundle')} not run again: --verify does that, with an option such as --wheels")
     if html is not None:
         from harness.submit.html_page import page
 

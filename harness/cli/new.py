@@ -189,8 +189,9 @@ def _make(
     if not any(len(examples.splits[split].copies) for split in ATTACKED if split in examples.splits):
         removed = max(examples.counts, key=lambda name: examples.counts[name] if name != "drawn prefixes" else -1)
         raise HarnessError(
-            f"{corpus.path} has no such example: of {examples.counts['drawn prefixes']:,} prefixes, most were removed: "
-            f"{removed.removeprefix('removed, ')}. Change the lengths or --strata."
+            f"no example can be drawn from {corpus.path}: {removed} ({examples.counts[removed]:,} of "
+            f"{examples.counts['drawn prefixes']:,} prefixes). Shorten --prefix-tokens and --suffix-tokens, or give "
+            "longer texts."
         )
     origin = Origin(
         corpus=sanitize(corpus.path.resolve().name),

@@ -31,7 +31,7 @@ EXIT_CODES = (
 )
 _COMMON = "Common options"
 _HELP = "Show the essential options (-h) or all of them (--help), and exit."
-DETAILS = frozenset({"Model", "Endpoint", "Measurement", "Corpus", "Installation", "Device", "Cluster", _COMMON})
+DETAILS = frozenset({"Model", "Endpoint", "Measurement", "Corpus", "Device", "Cluster", _COMMON})
 """The panels of options that `-h` leaves out. An option in any other panel is essential.
 
 The panel is declared with the option: as `panel` of the field or `heading` of its class, or as `rich_help_panel`.

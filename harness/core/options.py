@@ -153,5 +153,5 @@ def option_name(options: type[Options], field: str) -> str:
 
 def shown_name(options: type[Options], field: str) -> str:
     """Return the name of a field in a sentence: `--seed`, or `CORPUS` for an argument."""
-    is_argument = field in options.model_fields and hints_of(options.model_fields[field])["is_argument"]
+    is_argument = field in options.model_fields and hints_of(options.model_fields[field]).get("is_argument")
     return field.upper() if is_argument else f"--{option_name(options, field)}"

@@ -74,8 +74,8 @@ def refusal(checks: list[Check], accepted: frozenset[str]) -> HarnessError | Non
         return None
     first = unmet[0]
     accept = f", or package it despite this with --accept {first.name}" if first.can_be_accepted else ""
-    others = ", ".join(check.name for check in unmet[1:])
-    more = f" {len(unmet) - 1} more: {others}; --check lists them." if others else ""
+    more_names = ", ".join(check.name for check in unmet[1:])
+    more = f" {len(unmet) - 1} more: {more_names}; --check lists them." if more_names else ""
     return HarnessError(f"{first.name}: {first.sentence}. {first.fix[:1].upper()}{first.fix[1:]}{accept}.{more}")
 
 

@@ -30,6 +30,7 @@ from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
 from harness.submit.verdict import (
+    Finding,
     FindingLog,
     Outcome,
     Verdict,
@@ -43,6 +44,9 @@ _MAX_HARDWARE = 200
 _MAX_ARRIVALS_BYTES = 1 << 20
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
+
+NOT_VERIFIED = "not verified"
+"""The word for a bundle whose code was not run again."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ class Entry:
     """Accepted checks."""
     patch: str = ""
     """Size of the approved patch of the frozen code. Empty without a patch."""
+    checks: tuple[Finding, ...] = ()
+    """Checks of the verification, or of this ranking before there is one."""
     unranked: str = ""
     """Reason that the bundle is not ranked. Empty if it is."""
 
@@ -197,7 +203,9 @@ def leaderboard_csv(entries: Sequence[Entry]) -> str:
 def _cells(entry: Entry) -> dict[str, Any]:
     """Return the cells of an entry by column. Each number has its own cell, so that spreadsheets calculate with it."""
     cells: dict[str, Any] = {}
-    for name, value in asdict(entry).items():
+    values = asdict(entry)
+    del values["checks"]  # sentences, and several
+    for name, value in values.items():
         if name.endswith("_interval"):
             cells[f"{name}_low"], cells[f"{name}_high"] = value or (None, None)
         else:
@@ -244,6 +252,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
         verified=_verification(verdict),
         marks=tuple(partial if mark.check == "partial" else mark.check for mark in bundle.manifest.marks),
         patch="" if patch is None else patch.words,
+        checks=tuple(log.findings) if verdict is None else verdict.findings,
         **recall,
     )
     return _Scored(entry, judged)
@@ -291,7 +300,7 @@ def _hardware(hardware: dict[str, Any]) -> str:
 
 def _verification(verdict: Verdict | None) -> str:
     if verdict is None:
-        return "not verified"
+        return NOT_VERIFIED
     submitted = verdict.scores.get("submitted", {}).get("recall_at_cap")
     if verdict.outcome is Outcome.MEASURED and isinstance(submitted, float):
         return f"measured, {format_score(submitted)} submitted"

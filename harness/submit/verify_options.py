@@ -15,10 +15,14 @@ class VerifyOptions(Options):
         None, metavar="MODEL", unset="the round's, else the bundle's", description="Hub id, directory or GGUF file."
     )
     reference: str | None = option(
-        None, metavar="MODEL", unset="the bundle's", description="Reference model: hub id, directory or GGUF file."
+        None,
+        panel="Model",
+        metavar="MODEL",
+        unset="the bundle's",
+        description="Reference model: hub id, directory or GGUF file.",
     )
     base: str | None = option(
-        None, metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
+        None, panel="Model", metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
     )
     budget: str | None = option(
         None,

@@ -292,6 +292,7 @@ async def test_the_page_of_the_leaderboard(patch: pytest.MonkeyPatch, matches_sn
         "ties": False,
         "elapsed_s": 12.0,
         "verified": "reproduced",
+        "checks": [{"name": "manifest", "holds": True, "sentence": "19 files as listed"}],
         "unranked": None,
     }
     second = entry | {"bundle": "b.zip", "team": "team B", "place": 2, "difference": -0.1, "ties": True}

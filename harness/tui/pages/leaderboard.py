@@ -8,13 +8,14 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_version
 from harness.core.settings import default_round
-from harness.core.text import NO_VALUE, format_interval, format_score
+from harness.core.text import NO_VALUE, format_interval, format_score, sanitize
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Column, Row
@@ -32,6 +33,7 @@ _FOLDER = Path("submissions")
 _EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
 _REFERENCE = "baseline"
 _LOOK_SECONDS = 1.0
+_SIGNS = {True: "✓", None: "·", False: "✗"}
 
 
 class LeaderboardPage(Page):
@@ -131,7 +133,12 @@ class LeaderboardPage(Page):
         panel.show_empty("no bundle under the cursor" if entry is None else "")
         if entry is not None:
             panel.set_title(entry["bundle"])
-            self.query_one("#entry-text", Static).update(label_facts(_facts(entry)))
+            checks = [
+                Content.styled(sanitize(f"{_SIGNS[check['holds']]} {check['name']}  "), "bold")
+                + sanitize(check["sentence"])
+                for check in entry["checks"]
+            ]
+            self.query_one("#entry-text", Static).update(Content("\n").join([label_facts(_facts(entry)), "", *checks]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing without a bundle."""

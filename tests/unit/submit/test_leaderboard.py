@@ -211,6 +211,8 @@ def test_each_number_has_a_csv_cell_of_its_own(tmp_path: Path) -> None:
     for entry, row in zip(entries, rows, strict=True):
         cells = iter(row.values())
         for field in fields(Entry):
+            if field.name == "checks":
+                continue
             value = getattr(entry, field.name)
             if field.name.endswith("_interval"):
                 assert [next(cells), next(cells)] == (["", ""] if value is None else [str(bound) for bound in value])
