@@ -85,7 +85,7 @@ def with_control(pairs: Pairs, control: Pairs | None, copies: Path | None = None
                 "--suffix-tokens."
             )
     if both := len(_row_keys(pairs).keys() & _row_keys(control).keys()):
-        raise HarnessError(f"{both:,} sequences of the control are among the compared ones. Choose another control.")
+        raise HarnessError(f"the control shares {both:,} sequences with the compared pairs. Choose another control.")
     joined = replace(
         pairs,
         prefixes=np.concatenate([pairs.prefixes, control.prefixes]),
