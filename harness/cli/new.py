@@ -189,9 +189,9 @@ def _make(
     if not any(len(examples.splits[split].copies) for split in ATTACKED if split in examples.splits):
         removed = max(examples.counts, key=lambda name: examples.counts[name] if name != "drawn prefixes" else -1)
         raise HarnessError(
-            f"no example can be drawn from {corpus.path}: {removed} ({examples.counts[removed]:,} of "
-            f"{examples.counts['drawn prefixes']:,} prefixes). Shorten --prefix-tokens and --suffix-tokens, or give "
-            "longer texts."
+            f"no example can be drawn from {corpus.path}: of {examples.counts['drawn prefixes']:,} prefixes, most were "
+            f"removed: {removed.removeprefix('removed, ')}. Shorten --prefix-tokens and --suffix-tokens, or "
+            "change --strata."
         )
     origin = Origin(
         corpus=sanitize(corpus.path.resolve().name),

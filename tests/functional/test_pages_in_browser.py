@@ -109,7 +109,9 @@ def leaderboard(folder: Path) -> Path:
         entry, place=2, recall_at_cap=0.3, difference=-0.1, difference_interval=(-0.12, -0.08), time_of_leader=0.5
     )
     judging = SimpleNamespace(
-        round=SimpleNamespace(name="satml-val", error_cap=100), prefixes=np.zeros(1000), answers=np.zeros(1000)
+        round=SimpleNamespace(name="satml-val", title="Validation", error_cap=100),
+        prefixes=np.zeros(1000),
+        answers=np.zeros(1000),
     )
     absent = Entry(f"{LONG}.zip", unranked="verification refused it")
     return write(folder, page("leaderboard.html.j2", entries=[entry, second, absent], judging=judging))

@@ -107,7 +107,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     first = terminal(size=(120, 35))
     first.until("How much of its training data")
     first.press("Enter")
-    first.until("trials=4 on demo", "running")
+    first.until("baseline on demo", "running")
     run = only_run(machine)
     wait_until(lambda: guess_count(run) > 0, seconds=SECONDS)
     # Closing the terminal leaves the run running.
@@ -118,7 +118,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     again = terminal(size=(120, 35))
     again.until(run.id.partition("-")[0], "Runs")
     again.press("Enter")
-    again.until("✓ finished", "trials=4 on demo", "Recall vs. errors")
+    again.until("✓ finished", "baseline on demo", "Recall vs. errors")
     again.press("q", "n")
     again.until("2 Attacks", "greedy")
     again.press("2", "g")

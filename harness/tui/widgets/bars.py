@@ -160,8 +160,12 @@ class TopBar(Static):
         parts = []
         for number, name in enumerate(TABS, 1):
             label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "$text-muted")
-            parts.append(label.stylize(Style.from_meta({"@click": f"app.go_to_page({name!r})"})))
+            parts.append(label.stylize(Style.from_meta({"@click": f"press({str(number)!r})"})))
         return Content(" ").join(parts)
+
+    def action_press(self, key: str) -> None:
+        """Press the digit of a page: this bar could not wait for the end of its own screen."""
+        self.app.simulate_key(key)
 
 
 def work_in_words(overview: Overview) -> str:
