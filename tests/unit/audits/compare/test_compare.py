@@ -162,7 +162,7 @@ def test_audits_that_do_not_fit_are_refused(pairs: Pairs, tmp_path: Path):
             common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", second, [stored(second, "b", top_k)])])
     with pytest.raises(HarnessError, match="those of the control 49"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[:, 1:]))
-    with pytest.raises(HarnessError, match="the control shares .* sequences with the compared pairs"):
+    with pytest.raises(HarnessError, match=r"the control shares .* sequences with the compared pairs"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[3:4], suffixes=pairs.suffixes[3:4]))
     np.save(tmp_path / "few.npy", np.arange(3))
     np.save(tmp_path / "real.npy", np.zeros(100))
