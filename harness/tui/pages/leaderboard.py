@@ -124,6 +124,7 @@ class LeaderboardPage(Page):
             if entry["unranked"]
         ]
         self.query_one(ListTable).show(columns, rows)
+        self.refresh_bindings()
         self._show_entry()
 
     @on(ListTable.Highlighted, "#entries")
