@@ -22,7 +22,7 @@ from harness.tui.columns import Column, Row
 from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.run_list import interval_bar, scale_title
+from harness.tui.run_list import BASELINE, interval_bar, scale_title
 from harness.tui.subprocesses import run_command
 from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import label_facts
@@ -31,7 +31,6 @@ from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
 _EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
-_REFERENCE = "baseline"
 _LOOK_SECONDS = 1.0
 _SIGNS = {True: "✓", None: "·", False: "✗"}
 
@@ -113,9 +112,9 @@ class LeaderboardPage(Page):
         ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
         intervals = [entry["recall_interval"] for entry in ranked.values() if entry["recall_interval"]]
         columns, rows = table_of(_columns(max([0.05, *(high for _, high in intervals)])), ranked)
-        best = None if self._overview is None else self._overview.best_recall(_REFERENCE, answer["round"])
+        best = None if self._overview is None else self._overview.best_recall(BASELINE, answer["round"])
         if best is not None:
-            line = f"── best run of {_REFERENCE} here: {format_score(best)} ──"
+            line = f"── best run of {BASELINE} here: {format_score(best)} ──"
             above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in ranked.values())
             rows.insert(above, Row("reference", [[(line, "dim")]], spans=True))
         rows += [
