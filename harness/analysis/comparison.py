@@ -251,19 +251,21 @@ class Comparison:
         return {"start_s": lead.start, "end_s": lead.end, "leader": leader, "second": second, **margins}
 
 
-def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
+def compare_runs(folders: Sequence[RunFolder], *, takes_other_limits: bool = False) -> Comparison:
     """Compare two or more runs of one round.
 
-    Raises HarnessError if there are fewer than two runs, a run is given twice, the runs differ in their round, data or
-    number of examples, the round is blind, or a record or file cannot be read.
+    takes_other_limits: runs with different `--limit` are compared on the examples that all of them attack, the first
+    ones of the round. Raises HarnessError if there are fewer than two runs, a run is given twice, the runs differ in
+    their round, data or otherwise in their number of examples, the round is blind, or a record or file cannot be read.
     """
     specs = [folder.attack_spec() for folder in folders]
-    require_comparable(specs)
-    with as_harness_error(f"round {specs[0].round.name}"):
-        answers, parts = load_answers(specs[0].round), attacked_parts(specs[0])
+    require_comparable(specs, takes_other_limits=takes_other_limits)
+    fewest = min(specs, key=lambda spec: spec.examples)
+    with as_harness_error(f"round {fewest.round.name}"):
+        answers, parts = load_answers(fewest.round), attacked_parts(fewest)
     assert answers is not None
     runs = [compared_run(folder, spec, parts, answers) for folder, spec in zip(folders, specs, strict=True)]
-    return comparison_of(runs, parts, specs[0].round.name)
+    return comparison_of(runs, parts, fewest.round.name)
 
 
 def comparison_of(runs: Sequence[ComparedRun], parts: AttackedParts, round_name: str) -> Comparison:
@@ -308,13 +310,16 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
             )
 
 
-def require_comparable(specs: Sequence[AttackSpec]) -> None:
-    """Raise HarnessError unless these are several runs of one round with answers, on the same number of examples."""
+def require_comparable(specs: Sequence[AttackSpec], *, takes_other_limits: bool = False) -> None:
+    """Raise HarnessError unless these are several runs of one round with answers.
+
+    Their numbers of examples have to be equal, unless `takes_other_limits`.
+    """
     if len(specs) < 2:
         raise UsageError("a comparison needs at least two runs. `harness list runs` lists them.")
     require_one_round(specs)
     for spec in specs:
-        if spec.examples != specs[0].examples:
+        if spec.examples != specs[0].examples and not takes_other_limits:
             raise HarnessError(
                 f"{specs[0].id} attacked {specs[0].examples:,} examples and {spec.id} {spec.examples:,}: "
                 "only runs with the same --limit can be compared."

@@ -1,12 +1,12 @@
 """The process that continues a tuning: there is at most one, it can run without a terminal, and it can be stopped."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core import paths
@@ -49,7 +49,7 @@ def state_of(tuning: Tuning, runs: int) -> str:
     return "running" if is_at_work(tuning.id) else "finished" if runs >= tuning.runs else "not running"
 
 
-@contextmanager
+@contextlib.contextmanager
 def tuning_lock(id_: str) -> Iterator[None]:
     """Continue a tuning in this process. Raises HarnessError if another one does."""
     file = lock_file(id_)
@@ -120,8 +120,10 @@ def _process_of(id_: str) -> Process | None:
     """
     until = time.monotonic() + _NAMED_WITHIN_SECONDS
     while is_at_work(id_):
-        is_late = time.monotonic() > until
-        if text := read_start(lock_file(id_)):
+        is_late, text = time.monotonic() > until, b""
+        with contextlib.suppress(FileNotFoundError):  # the tuning has just ended
+            text = read_start(lock_file(id_))
+        if text:
             with as_harness_error(lock_file(id_)):
                 process = Process.from_record(json.loads(text))
             if process.is_here or is_late:

@@ -7,13 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.analysis import comparison as analysis
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.decoded_text import text_of_run
-from harness.analysis.parts import Contrast, Part, attacked_parts, contrast
+from harness.analysis.parts import Contrast, Part, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
-from harness.core.inputs import as_harness_error
 from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
@@ -71,22 +69,6 @@ class Compared:
     def names(self) -> list[str]:
         """The marker and the short id of each run."""
         return [f"{marker(number)} {_short(run)}" for number, run in enumerate(self.comparison.runs)]
-
-
-def load_comparison(folders: Sequence[RunFolder]) -> Comparison:
-    """Compare two or more runs of one round on the examples that all of them attack.
-
-    Those of a run with `--limit N` are the first N of the round. Raises HarnessError as `compare_runs` does, but not if
-    the limits differ.
-    """
-    specs = [folder.attack_spec() for folder in folders]
-    fewest = min(specs, key=lambda spec: spec.examples)
-    analysis.require_comparable([spec.model_copy(update={"examples": fewest.examples}) for spec in specs])
-    with as_harness_error(f"round {fewest.round.name}"):
-        answers, parts = load_answers(fewest.round), attacked_parts(fewest)
-    assert answers is not None
-    runs = [analysis.compared_run(folder, spec, parts, answers) for folder, spec in zip(folders, specs, strict=True)]
-    return analysis.comparison_of(runs, parts, fewest.round.name)
 
 
 def is_tested(run: ComparedRun) -> bool:

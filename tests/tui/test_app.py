@@ -129,6 +129,26 @@ async def test_a_click_on_a_tab_shows_its_page(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
 
 
+@pytest.mark.parametrize("number", range(1, len(TABS) + 1))
+async def test_the_filter_of_every_page_is_typed_into_and_removed_by_escape(pilot: Pilot[None], number: int) -> None:
+    await on_page(pilot, number)
+    app = pilot.app
+    assert isinstance(app, HarnessApp)
+    page = app.main._page
+    if number in (1, 2, 6):
+        await until(pilot, lambda: page.table.row_count)
+    rows, field = page.table.keys, page.query_one("#filter", Input)
+    await pilot.press("slash")
+    # Without rows there is nothing to filter.
+    assert field.display is bool(rows)
+    if not rows:
+        return
+    await pilot.press("q", "n")
+    assert app.screen is app.main and field.value == "qn"
+    await pilot.press("escape")
+    await until(pilot, lambda: not field.display and page.table.keys == rows)
+
+
 # The round.
 
 

@@ -52,6 +52,10 @@ class Page(PanelGroup):
         """Focus the table."""
         self.screen.set_focus(self.table)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the filter only if there is something to filter."""
+        return self.table.row_count > 0 if action == "filter" else super().check_action(action, parameters)
+
     def filter(self, query: str) -> None:
         """Show the rows that contain every word of `query`."""
         self.table.filter(query)

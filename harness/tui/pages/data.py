@@ -43,7 +43,6 @@ class DataPage(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fetch", "Fetch SaTML", tooltip="Fetch the public files of the SaTML challenge"),
         Binding("r", "check", "Check again", tooltip="Check the files of all rounds again"),
-        Binding("escape", "cancel", show=False),
     ]
 
     def __init__(self) -> None:
@@ -96,8 +95,10 @@ class DataPage(Page):
         self._cancelled = Event()
         self._fetch(self._cancelled)
 
-    def action_cancel(self) -> None:
+    def action_back_out(self) -> None:
+        """Cancel the fetching, and remove the filter."""
         self._cancelled.set()
+        super().action_back_out()
 
     @work(thread=True, exclusive=True, group="fetch")
     def _fetch(self, cancelled: Event) -> None:

@@ -142,7 +142,7 @@ class LeaderboardPage(Page):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing without a bundle."""
-        return bool(self._entries) if action in ("verify", "rank") else True
+        return bool(self._entries) if action in ("verify", "rank") else super().check_action(action, parameters)
 
     def action_verify(self) -> None:
         from harness.tui.screens.verify import VerifyScreen

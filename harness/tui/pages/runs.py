@@ -47,7 +47,7 @@ _FACTS = (
     *("target", "time", "guesses", "device", "created", "note"),
 )
 """The facts of the preview, in its order."""
-_NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "delete")
+_NEED_A_RUN = ("mark", "compare", "sort", "group", "delete")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near a"
 FIRST_CONTINUATION = " valley of Nerlula. Nobody in Nerlula followed Kangovex's pillar beside the pale compass."

@@ -163,11 +163,12 @@ class TuningPage(Page):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what the tuning under the cursor allows."""
-        if (view := self._view) is None:
-            return action not in ("run_best", "change")
+        view = self._view
         if action == "change":
-            return view.state == ("running" if parameters == ("stop",) else "not running")
-        return action != "run_best" or view.best is not None
+            return view is not None and view.state == ("running" if parameters == ("stop",) else "not running")
+        if action == "run_best":
+            return view is not None and view.best is not None
+        return super().check_action(action, parameters)
 
     def action_run_best(self) -> None:
         if (view := self._view) is not None:

@@ -15,12 +15,12 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison
+from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
-from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, header_of, load_comparison, tables_of
+from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, header_of, tables_of
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
@@ -99,7 +99,7 @@ class CompareScreen(PanelScreen):
         while not worker.is_cancelled:
             started = time.monotonic()
             try:
-                comparison = load_comparison(self._folders)
+                comparison = compare_runs(self._folders, takes_other_limits=True)
                 # Without a tokenizer there are no texts.
                 with contextlib.suppress(HarnessError):
                     self._answers = self._answers or answer_texts(self._folders[0])

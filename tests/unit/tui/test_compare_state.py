@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.analysis.comparison import compare_runs
 from harness.analysis.comparison_tables import contrasts, recall_over_budget, scores_and_pace
 from harness.tui.columns import Row, fit, lay_out
 from harness.tui.compare_state import (
@@ -19,7 +20,6 @@ from harness.tui.compare_state import (
     example_table,
     forest_table,
     header_of,
-    load_comparison,
     setting_table,
     verdict_of,
 )
@@ -46,7 +46,7 @@ def run_of(
 
 
 def compared(*runs: Recorded) -> Compared:
-    return compared_on(load_comparison([run.folder for run in runs]), not_in_train=False)
+    return compared_on(compare_runs([run.folder for run in runs], takes_other_limits=True), not_in_train=False)
 
 
 def text_of(row: Row) -> list[str]:
