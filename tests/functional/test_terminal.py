@@ -121,8 +121,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     again.until("✓ finished", "baseline on demo", "Recall vs. errors")
     again.press("q", "n")
     again.until("2 Attacks", "greedy")
-    again.press("2", "g")
-    _go_down_to(again, "baseline")
+    _find(again, "baseline")
     again.press("n")
     again.until("trials", "harness run baseline")
     # In one burst, as over a slow line: the number of trials.
@@ -161,8 +160,7 @@ def test_other_architectures_from_the_screen_to_a_verified_bundle(
     (folder / "description.md").write_text("# An attack\n\nIt searches.\n")
     opened = terminal(size=(120, 35))
     opened.until("2 Attacks")
-    opened.press("2", "g")
-    _go_down_to(opened, "two_step")
+    _find(opened, "two_step")
     opened.press("n")
     opened.until("width", "harness run two_step")
     # The cursor is on the round.
@@ -184,15 +182,10 @@ def test_other_architectures_from_the_screen_to_a_verified_bundle(
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
 
 
-def _go_down_to(terminal: Terminal, name: str) -> None:
-    """Move the cursor of the table down to the row of `name`."""
-    for _ in range(100):
-        current = wait_until(lambda: _name_at_cursor(terminal))
-        if current == name:
-            return
-        terminal.press("j")
-        wait_until(lambda current=current: _name_at_cursor(terminal) not in ("", current))
-    raise AssertionError(f"no row begins with {name}")
+def _find(terminal: Terminal, attack: str) -> None:
+    """Open the page of attacks and filter it until the cursor is on the row of `attack`."""
+    terminal.press("2", "/", *attack, "Enter")
+    wait_until(lambda: _name_at_cursor(terminal) == attack)
 
 
 def _name_at_cursor(terminal: Terminal) -> str:

@@ -250,12 +250,8 @@ class PairSubject(Subject):
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     target: tuple[str, ...] = target_option()
-    prefix_tokens: int | None = option(
-        None, ge=1, unset="as in the file or round; 50 for text", description="Prefix length."
-    )
-    suffix_tokens: int | None = option(
-        None, ge=1, unset="as in the file or round; 50 for text", description="Suffix length."
-    )
+    prefix_tokens: int | None = option(None, ge=1, unset="as in the input; 50 for text", description="Prefix length.")
+    suffix_tokens: int | None = option(None, ge=1, unset="as in the input; 50 for text", description="Suffix length.")
     limit: int = option(10_000, ge=1, description="Maximum sequences, drawn by seed.")
 
     @property

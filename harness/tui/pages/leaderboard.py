@@ -39,8 +39,8 @@ class LeaderboardPage(Page):
     """The ranked bundles of one round, and what is claimed and verified about the one under the cursor."""
 
     HELP = (
-        "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero. v "
-        "runs the code of a bundle again, in the sandbox; it is a stranger's code."
+        "The bundles in ./submissions, ranked. Enter goes to the checks of a bundle. v runs its code again, in the "
+        "sandbox; it is a stranger's code. A tie has a difference to the leader whose interval contains zero."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
@@ -56,7 +56,7 @@ class LeaderboardPage(Page):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
+            yield Panel(ListTable(id="entries", sorts=True, opens=True), id="entry-list", label="Leaderboard")
             yield Panel(VerticalScroll(Static("", id="entry-text")), id="entry", label="Bundle")
 
     def on_mount(self) -> None:
@@ -139,6 +139,11 @@ class LeaderboardPage(Page):
                 for check in entry["checks"]
             ]
             self.query_one("#entry-text", Static).update(Content("\n").join([label_facts(_facts(entry)), "", *checks]))
+
+    @on(ListTable.Opened, "#entries")
+    def _open(self) -> None:
+        """Go to the checks of the bundle, which a small terminal shows on a panel of their own."""
+        self.go_to("entry")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing without a bundle."""

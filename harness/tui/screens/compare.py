@@ -137,6 +137,7 @@ class CompareScreen(PanelScreen):
             self.query_one("#settings", Panel).show_empty("" if compared.comparison.differing else "all are the same")
             self._draw(compared)
         if is_first:
+            self.refresh_bindings()
             group = self.query_one(PanelGroup)
             group.go_to("examples" if count and group.has_class("-all") else "scores")
 
@@ -180,6 +181,10 @@ class CompareScreen(PanelScreen):
     def _open_sources(self, event: ListTable.Opened) -> None:
         if event.key == SOURCE:
             self.app.push_screen(SourceDiffScreen(self._folders))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer nothing to switch before there is a comparison."""
+        return action not in ("plot", "part") or self._compared is not None
 
     def action_part(self) -> None:
         if self._compared is None:
