@@ -124,7 +124,7 @@ def rm(
         ),
     ] = None,
     force: bool = Option(False, "--force", help="Stop a run that is still running, then delete it."),
-    now: bool = Option(False, "--now", help="Free the disk at once; without RUN, of all deleted runs."),
+    now: bool = Option(False, "--now", help="Free disk space now: of RUN, or without it of every deleted run."),
     yes: bool = Option(False, "--yes", "-y", help="Do not ask."),
     json: Json = False,
 ) -> None:

@@ -42,7 +42,7 @@ def show(
     ),
     redact: bool = Option(False, "--redact", help="Audit: replace text with its length and hash."),
     baseline: str | None = Option(
-        None, metavar="SETTING", help="Sweep: compare with this setting.  [default: that of the sweep]"
+        None, metavar="SETTING", help="For a sweep: setting to compare with.  [default: the sweep's baseline]"
     ),
     attacks: Attacks = None,
     json: Json = False,

@@ -61,7 +61,7 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
                 raise ValueError(f"{attack}.{name}: must be text, a finite number, true or false")
         for name in (attack, *preset):
             if not name.isidentifier():
-                raise ValueError(f"{shorten(name)!r} is not a valid name")
+                raise ValueError(f"{shorten(name)!r} is not a valid name. Use letters, digits and _, no digit first")
     return {attack: preset for attack, preset in value.items() if preset}
 
 

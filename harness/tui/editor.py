@@ -21,7 +21,7 @@ def open_in_editor(app: App[None], path: Path) -> None:
         with app.suspend():
             subprocess.run([*command, str(path)], check=False)
     except SuspendNotSupported:
-        raise HarnessError("this terminal cannot be handed to an editor.") from None
+        raise HarnessError(f"this terminal cannot start an editor. Edit {path} in another one.") from None
     except (OSError, IndexError, ValueError) as error:
         raise HarnessError(
             f"the editor {editor.strip() or repr(editor)} does not start ({error}). Set EDITOR."

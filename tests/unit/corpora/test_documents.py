@@ -147,8 +147,8 @@ def test_a_damaged_arrow_file_is_skipped_and_the_next_is_read(tmp_path: Path) ->
     [
         ("{", "not a JSON object"),
         ("[]", "not a JSON object"),
-        ("{}", "names no Arrow files"),
-        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "names no Arrow files next to it"),
+        ("{}", "lists no Arrow file"),
+        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "lists no Arrow file of its directory"),
         ('{"_data_files": [{"filename": "a"}], "_indices_data_files": [{"filename": "b"}]}', "flatten_indices"),
     ],
 )
