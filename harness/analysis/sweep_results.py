@@ -218,7 +218,7 @@ def judged_rows(run: ReadRun) -> JudgedRows:
     spec = folder.attack_spec()
     answers = load_answers(spec.round)
     if answers is None:
-        raise HarnessError(f"round {spec.round.name} is blind. Score each run with `harness score RUN --answers NPY`.")
+        raise HarnessError(f"round {spec.round.name} is blind. Score runs with `harness score RUN --answers NPY`.")
     with as_harness_error(folder.path):
         submission = submission_now(folder)
         return JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)

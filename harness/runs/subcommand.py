@@ -20,6 +20,8 @@ _PROGRESS_BYTES = 4096
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 60.0
+_INTERRUPTED_CODES = (130, -signal.SIGINT, -signal.SIGKILL)
+"""With another code the command failed, perhaps with a run that goes on."""
 """Longer than a supervisor takes to start, during which a command cannot be interrupted."""
 
 
@@ -70,7 +72,7 @@ def run_subcommand(
         except KeyboardInterrupt:
             _interrupt(process)
             raise
-        if process.returncode != 0 and interrupted_at is not None:
+        if process.returncode in _INTERRUPTED_CODES and interrupted_at is not None:
             return None
         try:
             stdout.seek(0)

@@ -33,7 +33,7 @@ from harness.sandbox.policy import AppliedSandbox
 TREND_VALUES = 16
 _SAMPLED_POINTS = 256
 """Points of the curve that the trend is taken from, because a long run has more than 100,000."""
-_LAUNCH_SECONDS = 5.0
+_LAUNCH_SECONDS = 15.0
 NEARLY_FULL_BYTES = 1 << 20
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RecordState = list[list[int] | None]
@@ -295,7 +295,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     stored, events = _read_store(folder, spec, is_running=is_alive)
     phase, worker = events.get("phase"), events.get("worker", {})
     status = _status(folder, phase, is_alive=is_alive)
-    eta = None if status.is_over else eta_of(stored["stages"])
+    eta = None if status.is_over or status is Status.FINISHING else eta_of(stored["stages"])
     wait = wait_of(folder.id) if status is Status.QUEUED else None
     if wait is not None:
         wait = replace(wait, about_s=_eta_of_holder(wait))

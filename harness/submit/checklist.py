@@ -121,7 +121,7 @@ def _round(spec: AttackSpec, round_: Round) -> Check:
 
 def _partial(spec: AttackSpec) -> Check:
     if not spec.is_partial:
-        return Check("partial", True, f"all {spec.round_examples:,} examples were attacked")
+        return Check("partial", True, f"the run is on all {spec.round_examples:,} examples")
     sentence = f"--limit left out {spec.round_examples - spec.examples:,} of {spec.round_examples:,} examples"
     return Check("partial", False, sentence, "run the attack without --limit", True)
 

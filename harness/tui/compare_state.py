@@ -71,18 +71,22 @@ class Compared:
         return [f"{marker(number)} {_short(run)}" for number, run in enumerate(self.comparison.runs)]
 
 
-def is_tested(run: ComparedRun) -> bool:
-    """Return True if the run is over and has guesses, so that a test means something."""
-    return run.status.is_over and run.guesses > 0
+def is_tested(run: ComparedRun, examples: int) -> bool:
+    """Return True if the run has guesses and came to its end or attacked all examples, so that a test means something.
+
+    The examples that a stopped run has not attacked are no misses of its attack.
+    """
+    is_at_end = run.status.is_complete or (run.status.is_over and len(np.unique(run.rows.ids)) >= examples)
+    return is_at_end and run.guesses > 0
 
 
 def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
     """Return the comparison on the whole round, or on its examples that are not in the training set, if there are any.
 
-    The paired differences leave out runs that are not over or have no guesses.
+    The paired differences leave out runs for which `is_tested` is False.
     """
     part = (not_in_train and comparison.not_in_train) or comparison.whole
-    tested = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
+    tested = [number for number, run in enumerate(comparison.runs) if is_tested(run, len(comparison.whole))]
     pairs = {
         (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, part)
         for row, column in combinations(tested, 2)
@@ -105,9 +109,9 @@ def header_of(compared: Compared) -> list[str]:
     runs, part = compared.comparison.runs, compared.part
     noun = "examples not in the training set" if compared.is_not_in_train else "examples"
     title = f"{len(runs)} runs of {compared.comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
-    left_out = sum(not is_tested(run) for run in runs)
+    left_out = sum(not is_tested(run, len(compared.comparison.whole)) for run in runs)
     if left_out:
-        title += f" · {left_out} not over or without guesses: left out of the tests"
+        title += f" · {left_out} not at its end or without guesses: left out of the tests"
     return [line for line in (verdict_of(compared), title, _LIMITED if compared.is_limited else "") if line]
 
 
@@ -118,7 +122,7 @@ def verdict_of(compared: Compared) -> str:
     """
     runs, scores = compared.comparison.runs, [trajectory.score for trajectory in compared.trajectories]
     tested = {number for pair in compared.pairs for number in pair}
-    so_far = "" if all(map(_is_whole, runs)) else "So far, "
+    so_far = "" if all(run.status.is_complete for run in runs) else "So far, "
     if not tested:
         return so_far and so_far + _solved_so_far(compared)
     best, second = sorted(tested, key=lambda number: -scores[number].recall_at_cap)[:2]
@@ -270,13 +274,9 @@ def _pair_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
 
 def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:
     glyph, meaning = GLYPHS[run.status]
-    status = [] if _is_whole(run) else [(f" {glyph} {run.status.words}", meaning)]
+    status = [] if run.status.is_complete else [(f" {glyph} {run.status.words}", meaning)]
     colour = curve_colour(number, is_dark=is_dark)
     return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *status]
-
-
-def _is_whole(run: ComparedRun) -> bool:
-    return run.status in (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def _short(run: ComparedRun) -> str:

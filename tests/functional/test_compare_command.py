@@ -142,7 +142,7 @@ def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Mach
     hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
     ids = [machine.executed("draws", "--set", "pause=0", "--seed", seed).id for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
-    assert refused.stderr == "harness: round small is blind. Score each run with `harness score RUN --answers NPY`.\n"
+    assert refused.stderr == "harness: round small is blind. Score runs with `harness score RUN --answers NPY`.\n"
     # A file that is not next to its round is searched in the data directory.
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")

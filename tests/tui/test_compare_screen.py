@@ -27,7 +27,6 @@ from tests.tui.piloting import (
     SIZES,
     burst,
     focus_panel,
-    notifications,
     open_screen,
     press,
     screen_text,
@@ -145,13 +144,12 @@ async def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolde
         await press(pilot, "u", then=lambda: "64 examples" in text_of(pilot, "#header"))
 
 
-async def test_a_round_without_not_in_train_examples_says_so(
+async def test_a_round_without_not_in_train_examples_offers_no_switch(
     pair: tuple[RunFolder, RunFolder], machine: Machine
 ) -> None:
     leak_examples(machine.folder, 64)
     async with open_comparison(pair) as pilot:
-        await press(pilot, "u", then=lambda: notifications(pilot))
-        assert "64 examples" in text_of(pilot, "#header")
+        await until(pilot, lambda: "u" not in pilot.app.screen.active_bindings)
     leak_examples(machine.folder, 16)
 
 
@@ -185,12 +183,14 @@ async def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
     leak_examples(machine.folder, 16)
     run.guess(run.batch("0"), [(0, True, 1.0), (1, False, 0.5)])
     async with open_comparison((pair[0], run.folder)) as pilot:
-        await until(pilot, lambda: "1 not over or without guesses: left out of the tests" in text_of(pilot, "#header"))
+        await until(
+            pilot, lambda: "1 not at its end or without guesses: left out of the tests" in text_of(pilot, "#header")
+        )
         assert "▶ running" in rows_of(table_of(pilot, "score-table"))[run.folder.id][0]
         assert rows_of(table_of(pilot, "difference-table"))["● − ■"][1] == "no test"
         assert text_of(pilot, "#header").startswith("So far, ● abcd solves 2 and ■ ijkl 1 of the 2 examples")
-        run.event("phase", phase="stopped")
-        await until(pilot, lambda: "not over" not in text_of(pilot, "#header"))
+        run.event("phase", phase="finished")
+        await until(pilot, lambda: "not at its end" not in text_of(pilot, "#header"))
         assert "McNemar" in rows_of(table_of(pilot, "difference-table"))
     run.store.close()
     remove_run(run.folder)

@@ -183,15 +183,12 @@ class CompareScreen(PanelScreen):
             self.app.push_screen(SourceDiffScreen(self._folders))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer nothing to switch before there is a comparison."""
-        return action not in ("plot", "part") or self._compared is not None
+        """Offer what there is to switch to."""
+        if action == "part":
+            return self._compared is not None and self._compared.comparison.not_in_train is not None
+        return action != "plot" or self._compared is not None
 
     def action_part(self) -> None:
-        if self._compared is None:
-            return
-        comparison = self._compared.comparison
-        if comparison.not_in_train is None:
-            self.notify(tables.not_in_train_heading(comparison))
-            return
+        assert self._compared is not None
         self._shows_not_in_train = not self._shows_not_in_train
-        self._compare_part(comparison)
+        self._compare_part(self._compared.comparison)

@@ -18,7 +18,7 @@ class LogLines(VerticalScroll):
     HELP = "The last lines that the worker printed. `harness show RUN --log` prints all of them."
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(Static(""), id=id)
+        super().__init__(Static("The worker has printed nothing."), id=id)
         self._lines: tuple[str, ...] = ()
 
     def on_mount(self) -> None:

@@ -68,7 +68,8 @@ class RunFigures(Horizontal):
         name = f"took · {summary.status.words}" if is_over else "to the end"
         value = NO_VALUE if time is None else format_duration(time)
         self.query_one("#time-figure", Figure).show(value, name, mood="none" if time is None else "")
-        cells = 8 if self.has_class("-small") else _BAR_CELLS
+        # At 120 columns a longer bar would cut the ETA.
+        cells = 4 if self.app.size.width < 100 else 8 if self.app.size.width < 150 else _BAR_CELLS
         self.query_one("#bars", Static).update(bars(snapshot, cells=cells), layout=False)
 
     def _show_recall(self, snapshot: RunSnapshot) -> None:

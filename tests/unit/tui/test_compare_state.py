@@ -125,6 +125,13 @@ def test_the_verdict_on_runs_at_work_is_about_what_they_have_attacked_so_far(hom
     new = recorded_run(home, id_="new-1", pid=os.getpid())
     new.event("phase", phase="running")
     assert verdict_of(compared(best, new)) == "So far, the runs have attacked no example in common."
+    # What a stopped run has not attacked is no miss of its attack.
+    for phase in ("running", "stopped", "crashed"):
+        live.event("phase", phase=phase)
+        assert verdict_of(compared(live, best)).startswith("So far, ■ best solves 4 and ● live 2 of the 5 examples")
+        assert not compared(live, best).pairs
+    whole = run_of(home, "whole-1", [0, 13], phase="stopped")
+    assert verdict_of(compared(whole, best)).startswith("So far, best some beats whole some by 0.6")
 
 
 def test_runs_with_different_limits_are_compared_on_the_examples_of_the_smallest(home: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_changed_check_must_be_accepted_again() -> None:
     assert current.with_checks_of(state(LIMITED)).sign(LIMITED) == "–"
     changed = LIMITED._replace(sentence="--limit left 2 of 3 examples out")
     assert current.with_checks_of(state(changed)).sign(changed) == "✗"
-    met = Check("partial", True, "all 3 examples were attacked")
+    met = Check("partial", True, "the run is on all 3 examples")
     assert current.with_checks_of(state(met)).with_checks_of(state(LIMITED)).sign(LIMITED) == "✗"
 
 
