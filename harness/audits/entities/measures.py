@@ -63,7 +63,7 @@ TAU = Measure(
     unit=Unit.NUMBER,
 )
 TAU_P = Measure(
-    "kendall_p_value", "p of Kendall's τ", "the p-value for orders that do not correlate", unit=Unit.P_VALUE
+    "kendall_p_value", "p of Kendall's τ", "the p-value of no correlation of the orders", unit=Unit.P_VALUE
 )
 BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
 PROPERTY = Measure(
