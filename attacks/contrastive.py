@@ -1,9 +1,9 @@
 """Contrastive search: likely tokens whose hidden states do not repeat earlier ones.
 
 At each step the attack tries the `top_k` likeliest tokens and takes the one with the highest (1 - penalty) *
-probability - penalty * similarity, where similarity is the largest cosine similarity of its hidden state to those of
-the context. A model that repeats itself has lost the memorized text, and the penalty prevents repetition. The defaults
-are those of the examples of Su et al.
+probability - penalty * similarity, where similarity is the largest cosine similarity of the token's hidden state to the
+hidden states of the context. A model that repeats itself has lost the memorized text, and the penalty prevents
+repetition. The defaults are the values in the examples of Su et al.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The likeliest suffixes under a policy, found by search and ordered by their exact probabilities.
 
 Sampling draws the same suffixes repeatedly; a search visits each partial suffix once. `width` is the beam width: how
-many partial suffixes of each prefix are kept. `least` drops those that cannot become a suffix of at least that
-probability.
+many partial suffixes of each prefix are kept. `least` drops partial suffixes that cannot become a suffix of at least
+that probability.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """Greedy decoding with a look-ahead of one token.
 
-A memorized suffix may contain an unlikely token and be almost certain after it, but greedy decoding has already left it
-there. So at each step the attack tries the likeliest candidates and takes the one with the highest sum of its own
-log-probability and `weight` times that of its best successor. The released code of the paper has no look-ahead; one
-token, and the defaults, are choices of this file.
+A memorized suffix may contain an unlikely token and be almost certain after it, but greedy decoding has already left
+the memorized text at the unlikely token. So at each step the attack tries the likeliest candidates and takes the one
+with the highest sum of its own log-probability and `weight` times that of its best successor. The released code of the
+paper has no look-ahead. The length of one token and the defaults are choices of this file.
 """
 
 from collections.abc import Iterator

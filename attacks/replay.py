@@ -1,12 +1,12 @@
 """Guesses that were generated elsewhere: recorded trials of the official baseline, or a submission CSV.
 
 This attack needs no target. A folder that the official script wrote contains `generations/0.npy`, … (int [examples,
-prefix + suffix]) and `losses/0.npy`, … (float [examples, 1]). The attack guesses every recorded suffix with its trial,
-of several equal losses for an example only that of the first trial. So it repeats the official choice: of the first
-`trials` trials the one with the lowest loss, or the first of equal ones, and submits the lowest losses first. The
-first trials are those with the lowest numbers, as in a run of the script that generates them. A run of the script that
-reads saved files sorts their names as text, so that 10 comes before 2; `order=text` repeats such a run. The rows of a
-CSV are submitted unchanged.
+prefix + suffix]) and `losses/0.npy`, … (float [examples, 1]). The attack guesses every recorded suffix with its trial.
+If several suffixes of an example have equal losses, it guesses only the suffix of the first such trial. So it repeats
+the official choice: for each example, the suffix with the lowest loss among the first `trials` trials. The lowest
+losses are submitted first. The first trials are those with the lowest numbers, as in a run of the script that generates
+them. A run of the script that reads saved files sorts their names as text, so that 10 comes before 2; `order=text`
+repeats such a run. The rows of a CSV are submitted unchanged.
 """
 
 from collections.abc import Iterator

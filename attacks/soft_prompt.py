@@ -1,7 +1,7 @@
 """A static soft prompt, trained on the training examples to make the target complete memorized text.
 
 The prompt learns only how to ask: the target's weights do not change. Decoding is greedy. Before the training every
-example gets a guess without a prompt, ranked below all others, so that a run that ends early has answers.
+example gets a guess without a prompt, ranked below all others, so that a run that ends early has guesses to submit.
 """
 
 from collections.abc import Iterator

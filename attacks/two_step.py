@@ -3,11 +3,11 @@
 Step one finds candidates for every prefix, for attacked and training examples alike. Step two trains a ranker on the
 training candidates, for which the answers are known, and orders all candidates by its probability. A second guess for
 an example is placed by its own probability, because a wrong row costs one error for any example. Without training
-examples the likelihood under the target decides.
+examples, the likelihood under the target orders the candidates.
 
 Draws cost as many forward passes for a training example as for an attacked one. With `few_trials`, only `examples`
-random training examples get all trials, in whole clusters; a first ranker learns from the others, and its odds are a
-feature of the second.
+random training examples get all trials, in whole clusters; a first ranker learns from the other training examples, and
+its odds are a feature of the second ranker.
 """
 
 from collections.abc import Iterator

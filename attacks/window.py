@@ -3,8 +3,9 @@
 Memorized text does not always begin where the prefix begins. Each window gives its own next-token distribution, with
 positions counted from its own beginning. They are combined by votes (five points for a window's likeliest token, down
 to one for the fifth) or by the weighted mean of the log-probabilities. Decoding is greedy, as in the released code of
-the paper. That code never chooses the last id, which is end of text in GPT-2's vocabulary. Here it may win, because
-other vocabularies have another token there. No training suffix of the SaTML 2023 challenge contains it.
+the paper. That code never chooses the last id, which is end of text in GPT-2's vocabulary. This attack may choose the
+last id, because it is another token in other vocabularies. No training suffix of the SaTML 2023 challenge contains end
+of text.
 """
 
 from collections.abc import Iterator

@@ -93,8 +93,9 @@ def drawn_candidates(
 
     row [rows], sorted, and suffixes [rows, length]: the distinct draws of each example.
     count: [rows], how often each was drawn.
-    logprob: [rows] in nats; conditionals: [rows, length]. If None, the draws estimate them: the share of the
-    other draws with the same beginning that continue with the same token.
+    logprob: [rows] in nats.
+    conditionals: [rows, length], the probability of each token given those before it. If None, it is estimated: the
+    share of the other draws with the same beginning that continue with the same token.
     """
     parts = []
     for start, end in _examples(row):
@@ -148,9 +149,10 @@ def concatenate(parts: list[Candidates]) -> Candidates:
 
 
 def united_candidates(drawn: Candidates, searched: Candidates) -> Candidates:
-    """Return the candidates of both, ordered by example. A suffix in both is that of the draws, which no example lacks.
+    """Return the candidates of both, ordered by example. `drawn` must contain candidates of every example.
 
-    A searched candidate takes the statistics of the trials from the draws of its example.
+    If both contain a suffix, the drawn candidate is kept. A searched candidate takes the statistics of the trials from
+    the draws of its example.
     """
     whole = concatenate([drawn, searched])
     _, first = np.unique(np.column_stack([whole.row, whole.suffixes.astype(np.int64)]), axis=0, return_index=True)

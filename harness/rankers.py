@@ -1,10 +1,10 @@
 """Scores that order suffixes by what a target says of them. A higher score is submitted earlier.
 
-Each score uses one sequence alone, so the batch has no influence. The names `mean_loss` to `surprise` are those of Yu
-et al., "Bag of Tricks for Training Data Extraction from Language Models", ICML 2023, and their constants come from the
-paper's released code (github.com/weichen-yu/LM-Extraction). `reference_ratio` and `zlib_ratio` are from Carlini et al.,
-"Extracting Training Data from Large Language Models", USENIX Security 2021. Losses are negative log-probabilities in
-nats.
+The score of a sequence does not depend on the other sequences of the call. The names `mean_loss` to `surprise` are
+those of Yu et al., "Bag of Tricks for Training Data Extraction from Language Models", ICML 2023, and their constants
+come from the paper's released code (github.com/weichen-yu/LM-Extraction). `reference_ratio` and `zlib_ratio` are from
+Carlini et al., "Extracting Training Data from Large Language Models", USENIX Security 2021. Losses are negative
+log-probabilities in nats.
 """
 
 import functools
@@ -63,9 +63,11 @@ def ranked(
 ) -> Floats:
     """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by one of the rankers, [rows].
 
-    token_logprobs [rows, length] and last_prefix_logprob [rows], under the model, save a forward pass if decoding has
-    computed them and the ranker needs neither margins nor ranks. reference: the model that reference_ratio divides by.
-    Raises HarnessError if the ranker needs a reference model or the tokenizer of the target, and there is none.
+    If decoding has computed token_logprobs [rows, length] and last_prefix_logprob [rows] under the model, pass them to
+    save a forward pass. Rankers that need margins or ranks (high_confidence, greedy_share) compute the pass in any
+    case.
+    reference: the model whose loss reference_ratio divides by.
+    Raises HarnessError if the ranker needs a reference model or the target's tokenizer, and there is none.
     """
     margin = rank = None
     if token_logprobs is None or last_prefix_logprob is None or ranker in _SCORED_AGAIN:
@@ -134,11 +136,12 @@ def compressed_bytes(tokens: Tokens) -> Floats:
 
 
 def confident_loss(token_logprobs: Floats, margin: Floats, *, lead: float = 0.5, reward: float = 0.15) -> Floats:
-    """Return minus the mean loss, reduced by `reward` times the mean for each sure token, [rows].
+    """Return minus the mean loss after subtracting `reward` times the mean from the loss of each sure token, [rows].
 
     A token is sure if the model's likeliest next token leads the second by more than `lead` nats: margin [rows,
-    length]. The released code also clips outliers first (`clipped_loss` alone does that here), and takes the reward
-    back if the likeliest token's logit is positive, which is not a property of the distribution.
+    length]. Two steps of the released code are left out. That code first clips outliers, which `clipped_loss` does
+    here. It also adds the same amount to the loss of each token at which the largest logit is positive. But adding a
+    constant to all logits changes their signs and no probability, so the sign says nothing about the distribution.
     """
     share_of_sure: Floats = (margin > lead).mean(axis=1)
     return mean_loss(token_logprobs) * (1 - reward * share_of_sure)
@@ -147,7 +150,8 @@ def confident_loss(token_logprobs: Floats, margin: Floats, *, lead: float = 0.5,
 def clipped_loss(token_logprobs: Floats, *, deviations: float = 3.0) -> Floats:
     """Return minus the mean loss with outliers, beyond `deviations` standard deviations, replaced by the mean, [rows].
 
-    Human text contains a surprising token now and then. A single one should not lower the rank of a suffix.
+    Human text contains a surprising token now and then. A single surprising token should not lower the rank of a
+    suffix.
     """
     mean = token_logprobs.mean(axis=1, keepdims=True)
     spread = deviations * token_logprobs.std(axis=1, keepdims=True)
@@ -160,7 +164,8 @@ def relative_loss(token_logprobs: Floats, reference_logprobs: Floats) -> Floats:
 
     Both arguments are [rows, length]: log-probabilities of the same tokens. Text that any model finds likely has a high
     ratio. Carlini et al. 2021 call the model "Small" and sort by its log-perplexity divided by the target's, largest
-    first, which is the same order: a log-perplexity is a mean loss. They measure whole texts, this is the suffix.
+    first, which is the same order: a log-perplexity is a mean loss. They measure whole texts, and this function
+    measures suffixes.
     """
     reference_loss = np.maximum(-mean_loss(reference_logprobs), _MIN_LOSS)
     return mean_loss(token_logprobs) / reference_loss
@@ -169,9 +174,9 @@ def relative_loss(token_logprobs: Floats, reference_logprobs: Floats) -> Floats:
 def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
     """Return minus the mean loss of token_logprobs [rows, length] divided by the compressed length of `texts`, [rows].
 
-    The length is that of the suffix's text in UTF-8, compressed by zlib, in bytes. Carlini et al. 2021 sort by it
-    divided by the log-perplexity, largest first, which is the same order. It finds text that is likely although it is
-    complex.
+    The length is that of the suffix's text in UTF-8, compressed by zlib, in bytes. Carlini et al. 2021 sort by this
+    length divided by the log-perplexity, largest first, which is the same order. The score finds text that is likely
+    although it is complex.
     """
     lengths = np.array([len(zlib.compress(text.encode())) for text in texts], np.float64)
     return mean_loss(token_logprobs) / lengths
@@ -192,8 +197,8 @@ def _tokenizer(file: Path) -> Tokenizer:
 def least_token(token_logprobs: Floats) -> Floats:
     """Return the log-probability of the least likely token of token_logprobs [rows, length], [rows].
 
-    A memorized suffix has no unlikely token. It is Min-K% Prob with a single token (Shi et al., "Detecting Pretraining
-    Data from Large Language Models", ICLR 2024).
+    A memorized suffix has no unlikely token. The score is Min-K% Prob with a single token (Shi et al., "Detecting
+    Pretraining Data from Large Language Models", ICLR 2024).
     """
     least: Floats = token_logprobs.min(axis=1)
     return least
@@ -204,7 +209,8 @@ def greedy_share(rank: Ints, token_logprobs: Floats) -> Floats:
 
     rank: [rows, length], 0 for the likeliest token. The share is the memorization metric of Tirumala et al.,
     "Memorization Without Overfitting", NeurIPS 2022; 1 is a suffix that greedy decoding returns. The geometric mean of
-    the tokens' probabilities, divided by twice the length, is added: it is less than one token of the share.
+    the tokens' probabilities, divided by twice the length, is added to break ties: it is smaller than the share of one
+    token.
     """
     geometric_mean = np.exp(mean_loss(token_logprobs))
     share: Floats = (rank == 0).mean(axis=1) + geometric_mean / (2 * rank.shape[1])

@@ -225,7 +225,7 @@ class Comparison:
                 least (number): Smallest distance of the leader to the next recall in the span.
                 most (number): Largest distance.
             contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two.
-            not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
+            not_in_train_contrast (Contrast?): Paired difference on the examples that are not in the training set.
             differing (object): Settings that differ, with one value per run.
         """
         part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)

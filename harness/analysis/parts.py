@@ -103,9 +103,9 @@ class Contrast:
 
     difference: Difference
     only_first: Ints
-    """Examples that only the first one solves within the cap, ascending, [any]."""
+    """Examples that only the first run solves within the cap, ascending, [any]."""
     only_second: Ints
-    """Examples that only the second one solves, [any]."""
+    """Examples that only the second run solves within the cap, ascending, [any]."""
     mcnemar_p: float
     """p-value of McNemar's test, two-sided, under the assumption that examples are independent."""
 

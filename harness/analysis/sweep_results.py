@@ -69,7 +69,7 @@ class SettingRow:
     error_cap: int | None
     """Number of wrong rows at which scoring stops."""
     recall_at_cap: float | None
-    """Mean recall at the error cap. Null in a blind round, as the next two."""
+    """Mean recall at the error cap. Null in a blind round, as are the next two values."""
     lowest_recall: float | None
     """Lowest recall of a run."""
     highest_recall: float | None

@@ -175,14 +175,14 @@ def _rules(status: RoundStatus) -> dict[str, Any]:
 
     Keys:
         answer_rows (number[]?): First row of the answers in their file, and the row after the last.
-        train_rows (number[]?): The same for training rows.
+        train_rows (number[]?): First row of the training rows in their file, and the row after the last.
         Round.clusters, Round.prefix_length, Round.suffix_length, Round.vocabulary
         error_cap (number?): Wrong rows at which scoring stops. Null for a fold whose files are missing.
         Round.row_cap, Round.target, Round.revision
         fold (object?): Fold of the training rows that is attacked: its `index`, and the number of `folds`. Null for a
             whole round.
         budget_s (number): Wall clock that a run may take.
-        code_deadline (string?): Last moment for the code. An ISO date with time and offset, as the next three.
+        code_deadline (string?): Last moment for the code. An ISO date with time and offset, as in the next three keys.
         Round.prefixes_released, Round.closes, Round.answers_released, Round.forbidden_models
         Round.training_data_search
     """

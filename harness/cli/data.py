@@ -232,7 +232,7 @@ class OverlapCounts(TypedDict):
     is_blind: bool
     """True if the round has no answers."""
     known_prefix: int
-    """Examples whose prefix is that of a training row."""
+    """Examples whose prefix equals the prefix of a training row."""
     known_prefix_right: int | None
     """Examples of `known_prefix` with the right suffix. Null in a blind round."""
     stitched: int

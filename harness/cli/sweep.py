@@ -205,7 +205,7 @@ def _print_plan(sweep: Sweep, resolved: Sequence[PlannedRun], *, slots: int, jso
             budget_s (number): Time budget.
             estimate_s (number?): Expected time. Null if it is not known.
         estimated_s (number): Sum of the expected times.
-        unestimated_budget_s (number): Sum of the budgets of the other runs.
+        unestimated_budget_s (number): Sum of the budgets of the runs without an expected time.
         slots (number): Runs that are computed at the same time.
     """
     past = finished_runs()

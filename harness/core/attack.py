@@ -60,7 +60,7 @@ class Batch:
     trials_before: int = 0
 
     def trial(self, first: Ints) -> Ints:
-        """Return the trials of draws, counted over the run from 1; `first` is that of `Samples`, counted from 0."""
+        """Return the trials of sampled rows, [rows] int64, from 1 over the run; `first` is `Samples.first`."""
         return self.trials_before + first + 1
 
 
@@ -100,7 +100,7 @@ class Context(Protocol):
 
     @property
     def train(self) -> Training:
-        """The training examples of the round. Raises HarnessError if it has none."""
+        """The training examples of the round. Raises HarnessError if the round has none."""
 
     def rank(
         self,
@@ -113,17 +113,19 @@ class Context(Protocol):
     ) -> Floats:
         """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by a ranker, [rows].
 
-        token_logprobs [rows, length] and last_prefix_logprob [rows], under the target, save a forward pass if decoding
-        has computed them and the ranker needs neither margins nor ranks. Raises HarnessError if the ranker needs a
-        reference model or the tokenizer of the target, and there is none.
+        If decoding has computed token_logprobs [rows, length] and last_prefix_logprob [rows] under the target, pass
+        them to save a forward pass. Rankers that need margins or ranks (high_confidence, greedy_share) compute the pass
+        in any case. Raises HarnessError if the ranker needs a reference model or the target's tokenizer, and the run
+        has none.
         """
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         """Announce a stage, so that progress and ETA include it before it begins.
 
         An attack with several loops over batches announces all of them, in their order, before its first batch.
-        `trials` and `over` are those of the loop; `trials` = 0 cancels a stage that will not run. `weight` is the time
-        of one draw relative to the other stages. The ETA uses it until the stage, or one of equal weight, is measured.
+        `trials` and `over` are the arguments of `batches` in the loop; `trials` = 0 cancels a stage that will not run.
+        `weight` is the time of one draw relative to the other stages. The ETA uses it until the stage, or one of equal
+        weight, is measured.
         """
 
     def batches(
@@ -135,33 +137,33 @@ class Context(Protocol):
         size: int | None = None,
         in_order: bool = True,
     ) -> Iterator[Batch]:
-        """Yield batches over all examples: one trial for each, so that all have a guess early, then the other trials.
+        """Yield batches over all examples: one trial of each, so that each gets a guess early, then the other trials.
 
         A batch is finished when the next one is requested; a resumed run gets only the unfinished batches. With `over`,
         the batches cover training examples instead (ids are then rows of `over`), once per `stage`.
 
         On several devices, each worker runs `run` and gets a part of the batches. Batches of training examples are run
-        in their order by one worker, because training depends on it; `in_order` = False divides them too. After a loop,
-        `kept` and `guesses` include what the other workers stored.
+        in their order by one worker, because training depends on the order; `in_order` = False divides these batches
+        too. After a loop, `kept` and `guesses` include what the other workers stored.
         """
 
     def remaining(self) -> float:
-        """Return the seconds left until the run must finish. After a call, an identical resume is not promised."""
+        """Return the seconds left until the run must finish. After a call, a resume may give other guesses."""
 
     def keep(self, name: str, array: ArrayLike) -> None:
         """Store an array under `name`, replacing an earlier one. `kept` returns it with its dtype and shape.
 
-        Raises HarnessError for Python objects and records, or if the array is too large.
+        Raises HarnessError for an array of Python objects or records, and for an array or a name that is too long.
         """
 
     def kept(self, name: str) -> NDArray[Any] | None:
         """Return the array that `keep` stored under `name`, in this or an earlier execution, or None."""
 
     def guesses(self) -> Guesses:
-        """Return the guesses committed so far, in submission order, without the row cap.
+        """Return the guesses committed so far, in submission order, including those beyond the row cap.
 
-        They are complete between two stages. Within a stage, a resumed run may return fewer guesses than before, so
-        `keep` what you derive from them.
+        The guesses are complete between two stages. Within a stage, a resumed run may return fewer guesses than before,
+        so `keep` what you derive from them.
         """
 
     def finish(self, order: Guesses) -> None:
@@ -175,12 +177,12 @@ class Attack(ABC, Generic[ParamsType]):
 
     name: the name on the command line.
     reference: the publication of the method.
-    control: true for an attack that measures something else and may not be submitted.
-    uses_target: false if no model is needed.
+    control: true for an attack that does not measure memorization and may not be submitted.
+    uses_target: false if the attack needs no target.
     reference_model: the hub id or directory of the reference model if `--reference` names no other one, empty for none.
     guesses_per_example: the number of suffixes per example in the submission, 0 for any number.
     requires: distributions that must be installed besides those of the harness.
-    models: models that are loaded besides the target, which a submission names.
+    models: hub ids or directories of models that the attack loads besides the target. A bundle lists them.
     """
 
     name: ClassVar[str]

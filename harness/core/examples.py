@@ -34,7 +34,7 @@ class Training:
 
     @property
     def whole(self) -> Tokens:
-        """The tokens of each example, [n, any]: the known ones before its prefix, its prefix and its suffix."""
+        """The tokens of each example, [n, any]: the known tokens before its prefix, its prefix and its suffix."""
         parts = (self.preprefixes, self.prefixes, self.suffixes)
         return np.concatenate([part for part in parts if part is not None], axis=1)
 

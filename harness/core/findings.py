@@ -182,7 +182,7 @@ class Conclusion:
     answer: str
     """A word or two, such as "Probably"."""
     evidence: str
-    """A clause with the figures behind the answer."""
+    """A clause with the numbers behind the answer."""
     caveat: str = ""
     """Limits of the answer: what cannot be concluded. Empty without limits."""
     key_figures: Sequence[KeyFigure] = ()

@@ -203,10 +203,10 @@ class MeasureTable:
             side (string?): Measured part, such as the corpus or the control.
             case (string?): Variant of the measure, such as a score or a decoding scheme.
             measure (string): Name of the measure.
-            at (number?): Value of its parameter.
+            at (number?): Value of the measure's parameter.
             value (number?): Measured value.
             low (number?): Lower end of the 95 % interval.
             high (number?): Upper end of the 95 % interval.
-            of (number?): Number of items.
+            of (number?): Number of items from which the value was computed.
         """
         return [json_value(row.as_dict()) for row in self.rows]

@@ -18,7 +18,7 @@ class Policy(BaseModel):
     Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as in Hugging Face),
     temperature, top-k, top-p (the smallest set of most likely tokens whose mass is at least p, Holtzman et al. 2020),
     typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing. With `decay_tokens`, the
-    temperature changes linearly to 1 over so many suffix tokens (Carlini et al. 2021).
+    temperature changes linearly to 1 over that many suffix tokens (Carlini et al. 2021).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ class PrefixView:
     """One way of showing a prefix to a target.
 
     start: number of tokens dropped from the beginning of the prefix.
-    shift: the position of the first token shown, 0 as in training.
+    shift: the position number of the first token shown, 0 by default.
     prompt: embeddings [tokens, width] of a soft prompt before the tokens.
     weight: the view's weight relative to others.
     """

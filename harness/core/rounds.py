@@ -94,7 +94,7 @@ class Round(BaseModel):
     title: str = Field(description="One line for lists and reports.")
     prefix_file: Path = Field(description="Tokens of the attacked prefixes, a `.npy` array [rows, prefix_length].")
     answer_file: Path | None = Field(
-        None, description="Their suffixes [rows, suffix_length]. Without this file the round is blind."
+        None, description="Suffixes of the attacked prefixes [rows, suffix_length]. Without it the round is blind."
     )
     preprefix_file: Path | None = Field(
         None,
@@ -105,7 +105,7 @@ class Round(BaseModel):
         description="Attacked rows of the three files above, as first row and row after the last. All by default.",
     )
     train_prefix_file: Path | None = Field(None, description="Prefixes of the training examples that attacks get.")
-    train_suffix_file: Path | None = Field(None, description="Their suffixes. Both files are given, or none.")
+    train_suffix_file: Path | None = Field(None, description="Their suffixes. Give both training files, or none.")
     train_preprefix_file: Path | None = Field(None, description="Tokens before each prefix of a training example.")
     train_rows: RowRange | None = Field(None, description="Rows of the training files, as in `answer_rows`.")
     clusters: Literal["computed", "none"] = Field(
@@ -134,7 +134,7 @@ class Round(BaseModel):
         {},
         exclude=True,
         description="A table `[presets.ATTACK]` has values of parameters with which the attack fits into the budget. "
-        "They are no rules: neither records nor comparisons of rounds contain them.",
+        "Presets are not rules: records and comparisons of rounds leave them out.",
     )
     code_deadline: Moment | None = Field(
         None, exclude=True, description="Last moment for the code, which is frozen then. Format: see below."

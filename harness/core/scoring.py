@@ -30,7 +30,7 @@ class ScoreCurve(NamedTuple):
     errors: Ints
     """Numbers of wrong rows, ascending from 1, [points]."""
     recall: Floats
-    """Recall at each, in [0, 1], [points]."""
+    """Recall at each of `errors`, in [0, 1], [points]."""
     precision: Floats
     """Precision at each, in [0, 1], [points]. It counts wrong row number `errors`, if there is one."""
 
@@ -112,7 +112,7 @@ class Score:
             solved (number): Distinct examples solved.
             rows (number): Rows of the submission.
             rows_read (number): Rows until scoring stopped.
-            rows_ignored (number): Later rows.
+            rows_ignored (number): Rows after scoring stopped.
             wrong_rows_read (number): Wrong rows until scoring stopped.
             at_errors (AtErrors[]): Recall and precision at several error counts.
         """

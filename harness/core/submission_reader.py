@@ -159,8 +159,8 @@ class SubmissionFault(HarnessError):
 def read_submission(path: Path, rules: SubmissionRules) -> SubmissionRows:
     """Return the rows of the submission at `path`. A file with only a header has no rows.
 
-    The rules bound the memory used, whatever the file. Raises SubmissionFault for the first fault, and HarnessError if
-    the file cannot be read.
+    The memory used is bounded by the rules, even for a file that breaks them. Raises SubmissionFault for the first
+    fault, and HarnessError if the file cannot be read.
     """
     parts: list[SubmissionRows] = []
     for part in _parts(path, rules):

@@ -194,7 +194,11 @@ class Continuations:
 
 
 def stitched(prefixes: Tokens, rows: Tokens, suffix_length: int) -> Stitched:
-    """Continue `prefixes` [prefixes, prefix length] from training rows [rows, tokens]."""
+    """Continue `prefixes` [prefixes, prefix length] with tokens copied from training rows [rows, tokens].
+
+    The result contains `suffixes` [prefixes, suffix length], with zeros after the copied tokens, and `copied`
+    [prefixes], the number of tokens copied for each.
+    """
     count, window = prefixes.shape
     table = Continuations(rows, window)
     whole = np.zeros((count, window + suffix_length), prefixes.dtype)

@@ -35,10 +35,10 @@ class Filters:
     max_token_share: float = 0.5
     """Largest share of a suffix that one token may have."""
     min_entropy_share: float = 0.5
-    """Smallest entropy of the tokens of a suffix, relative to that of different tokens, which is 5.6 bits for 50."""
+    """Smallest entropy of a suffix, relative to a suffix whose tokens all differ (5.6 bits for 50 tokens)."""
     copied_share: float = 0.5
-    """Part of a suffix that may not occur earlier in the sequence. It has at least 8 tokens, because shorter parts
-    recur by chance, or is the whole suffix.
+    """Share of a suffix: no part of this length may occur earlier in the sequence. The part has at least 8 tokens (or
+    is the whole suffix), because shorter parts recur by chance.
     """
 
     def copied_tokens(self, suffix_length: int) -> int:

@@ -23,8 +23,8 @@ class PromptPlan:
     """The hyperparameters of a prompt's training.
 
     tokens: the length of the prompt.
-    schedule: of the learning rate.
-    weight_decay: of AdamW.
+    schedule: the learning rate by step.
+    weight_decay: the weight decay of AdamW.
     epochs: passes over the examples.
     batch: examples per step.
     patience: the training ends after this many passes without a lower loss on the held-out examples; 0 for never.
@@ -53,11 +53,10 @@ def announce_training(context: Context, train: Training, plan: PromptPlan) -> No
 def trained_prompt(
     context: Context, train: Training, plan: PromptPlan, loss: "SuffixLoss", held_out: Training | None = None
 ) -> PrefixView:
-    """Train a prompt on `train` and return it as a view: the last one, or that with the lowest mean loss on `held_out`.
+    """Train a prompt and return it as a view: the last prompt, or the one with the lowest mean loss on `held_out`.
 
-    The attack has announced the training with `announce_training`. A run that was killed continues at the step where it
-    stopped. A run that is asked to finish ends its training and gets no further batches, so its guesses from before the
-    training are its answer.
+    Call `announce_training` first. A run that was killed continues at the step where it stopped. A run that is asked to
+    finish ends its training and gets no further batches, so only the guesses from before the training are submitted.
     """
     # loads torch, which the parameters do not need
     from harness.engine.prompt_tuning import PromptTuning, mean_of

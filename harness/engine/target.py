@@ -59,7 +59,7 @@ class CallProgress(Protocol):
 class Target:
     """The model under attack.
 
-    model: the `transformers` model, for attacks that need more than the methods here.
+    model: the `transformers` model, for attacks that need more than the methods of this class.
     pieces: where its blocks are if it is split over several devices, empty if it is on one.
     device: where draws and logits are.
     place: the names of all of its devices.
@@ -70,7 +70,7 @@ class Target:
     suffix_length: the default length of generated suffixes.
     rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
     later calls.
-    progress: receives the progress of its calls, None if nothing does.
+    progress: the object that receives the progress of calls, None for none.
     evaluations: the number of next-token distributions that `sample`, `complete` and `search` have computed.
     """
 
@@ -192,8 +192,9 @@ class Target:
     def viewed(self, views: Sequence[PrefixView], combination: Combination = Combination.LOGITS) -> "Target":
         """Return a target that shows each prefix in `views` and samples and searches with their combined prediction.
 
-        Both have one limit of rows, which halves for both if memory runs out. The log-probabilities of its results are
-        those of the combined prediction. `score` still uses the model alone.
+        The new target and this target share one limit of rows, which halves for both if memory runs out. The
+        log-probabilities in the new target's results are those of the combined prediction. Its `score` still uses the
+        model without views.
         Raises HarnessError if there is no view or a soft prompt has the wrong width.
         """
         width = int(getattr(self.model.get_input_embeddings(), "embedding_dim", 0))
@@ -237,7 +238,7 @@ class Target:
     def complete(
         self, prompts: Sequence[Tokens], policy: Policy = _UNMODIFIED, *, lengths: Sequence[int] | Ints, seed: int = 0
     ) -> list[Ints]:
-        """Draw one suffix after each of `prompts`, which may differ in length. `lengths` are those of the suffixes.
+        """Draw one suffix after each of `prompts`, which may differ in length. `lengths`: tokens of each suffix.
 
         A suffix is the one that `sample` draws in a single trial: up to rounding, it depends only on the seed and on
         the prompt's own tokens. Raises HarnessError as `sample` does.
@@ -267,10 +268,10 @@ class Target:
         """Find likely distinct suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
         width: the beam width, which is also the maximum number of suffixes per prefix.
-        least: a probability under `policy`; partial suffixes below it are dropped. With `least` alone the result holds
-        every suffix of at least that probability, and those that miss it by a rounding error. The default Policy() is
-        the model's own distribution.
-        Raises HarnessError as `sample` does, and if neither bound is given.
+        least: a probability under `policy`; partial suffixes below it are dropped. With `least` and without `width` the
+        result contains every suffix of at least that probability, and suffixes that miss it by a rounding error. The
+        default Policy() is the model's own distribution.
+        Raises HarnessError as `sample` does, and if neither `width` nor `least` is given.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
@@ -294,8 +295,8 @@ class Target:
 
         follow: a function from a walk over some of the prefixes to their suffixes, [some, length]. Its result must
         depend on the walk alone, because it may be called again with fewer prefixes.
-        branches: the maximum number of branches that it keeps for each prefix.
-        Raises HarnessError as `sample` does, and for a target with views, whose hidden states are not one state.
+        branches: the maximum number of branches that `follow` keeps for each prefix.
+        Raises HarnessError as `sample` does, and for a target with views, because each view has its own hidden states.
         """
         if self.predictor is not self.runner:
             raise HarnessError("walk() does not support a target with views.")

@@ -20,7 +20,7 @@ class Walk:
 
     prefixes: [prefixes, prefix length].
     owner: [branches] int64, the prefix of each branch.
-    suffixes: [branches, so far] int64, its tokens.
+    suffixes: [branches, so far] int64, the suffix tokens of each branch.
     states: [branches, width], a tensor on the model's device: the model's last hidden states at the newest token, or
     its logits if the model has no plain output embedding.
     prefix_states: the states of all prefix tokens, [prefixes, prefix length, width].
@@ -68,7 +68,7 @@ class Walk:
     def advance(self, tokens: Ints, parents: Ints | None = None) -> None:
         """Append `tokens` [rows] to the branches `parents` [rows], which replace the current branches.
 
-        parents: by default each branch once. A branch may occur any number of times; those that do not occur end.
+        parents: by default each branch once. A branch may occur any number of times; branches that do not occur end.
         """
         parents = np.arange(len(self.owner)) if parents is None else parents
         self.owner = self.owner[parents]

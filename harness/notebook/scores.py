@@ -140,8 +140,8 @@ def score(
 
     submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
     round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
-    answers: Instead of a round, a .npy file of answers, [examples, suffix length]. If all ids of a CSV file are below
-    1,000, the last 1,000 rows count, as in the challenge, and a warning says so.
+    answers: Instead of a round, a .npy file of answers, [examples, suffix length]. If all example ids of a CSV file are
+    below 1,000, it is compared with the last 1,000 rows of `answers`, as in the challenge, and a warning says so.
     last: With `answers`, use only the last `last` rows of the file.
     cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
 

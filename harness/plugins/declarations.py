@@ -54,7 +54,7 @@ class Declaration:
     requires: tuple[str, ...] = ()
     """Distributions that the attack imports."""
     models: tuple[str, ...] = ()
-    """Parameters that name a model."""
+    """Models that the attack loads in addition to the target."""
 
 
 def _is_tuple_of_text(value: object) -> bool:

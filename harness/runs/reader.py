@@ -89,7 +89,7 @@ class StageWork:
     announced: float
     """Number of draws."""
     done: float
-    """Draws of finished batches, and the reported share of the draws of running ones."""
+    """Draws of finished batches, and the reported share of the draws of running batches."""
     batches_done: int
     """Number of finished batches."""
     draw_weight: float = 1.0

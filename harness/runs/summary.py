@@ -79,9 +79,9 @@ class RunSummary:
     any_guess_correct: float | None = None
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
-    """Current figures of an audit, by name."""
+    """Current measured values of an audit, by name."""
     figure_counts: dict[str, int] = field(default_factory=dict)
-    """Number of observations of each figure; 0 if there is none."""
+    """Number of observations of each measured value; 0 if there is none."""
     guesses: int
     """Committed guesses. For an audit: rows."""
     rows: int | None = None

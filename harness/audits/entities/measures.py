@@ -47,7 +47,9 @@ COCHRAN = Measure(
     "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as in the source",
     unit=Unit.NUMBER,
 )
-COCHRAN_P = Measure("cochran_p_value", "p of Cochran's Q", "too small, because pairs share names", unit=Unit.P_VALUE)
+COCHRAN_P = Measure(
+    "cochran_p_value", "p of Cochran's Q", "the p-value; too small, because pairs share names", unit=Unit.P_VALUE
+)
 LEAD = Measure(
     "lead", "best − worst prompt", "the largest minus the smallest M-MEM, in a bootstrap over names", unit=Unit.CHANGE
 )
@@ -60,12 +62,15 @@ TAU = Measure(
     "the rank correlation of the prompts' M-MEM on dev, on test, or from dev to test; the case is the other model",
     unit=Unit.NUMBER,
 )
-TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "of prompts whose orders do not correlate", unit=Unit.P_VALUE)
+TAU_P = Measure(
+    "kendall_p_value", "p of Kendall's τ", "the p-value of no correlation of the orders", unit=Unit.P_VALUE
+)
 BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
 PROPERTY = Measure(
     "property_correlation",
     "correlation",
-    "of M-MEM with the length and the name's position in model tokens (Pearson's r, Spearman's ρ), and with the "
+    "the correlation of M-MEM with the length and the name's position in model tokens (Pearson's r, Spearman's ρ), and "
+    "with the "
     "sentence type (correlation ratio η)",
     unit=Unit.NUMBER,
 )

@@ -61,7 +61,9 @@ ISP = Measure(
 ISP_ESP = Measure("esp_of_isp", "mean ESP", "the mean ESP of the sequences whose n-ISP is measured", at_name="n")
 ISP_EXACT = Measure("isp_exact", "exact", "sequences whose n-ISP is exact", unit=Unit.NUMBER, at_name="n")
 ISP_OVER = Measure("isp_over_esp", "ISP > ESP", "the share of sequences with n-ISP > ESP", at="n = {}", at_name="n")
-ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by the upper bounds", at_name="n")
+ISP_OVER_MOST = Measure(
+    "isp_over_esp_at_most", "share at most", "the share of sequences with n-ISP > ESP, by the upper bounds", at_name="n"
+)
 WRONG = Measure(
     "wrong_positions",
     "matches",

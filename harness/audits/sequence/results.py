@@ -39,7 +39,10 @@ P_VALUE = Measure(
     unit=Unit.P_VALUE,
 )
 DIFFERENCE = Measure(
-    "difference", "difference", "the share of the corpus minus that of the control, among the tested", unit=Unit.CHANGE
+    "difference",
+    "difference",
+    "the share of the corpus minus the share of the control, among the tested completions",
+    unit=Unit.CHANGE,
 )
 RUN_WORDS = Measure("longest_run_words", "longest run, words", "the longest run of equal words", unit=Unit.NUMBER)
 RUN_CHARACTERS = Measure(
