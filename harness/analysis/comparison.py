@@ -325,7 +325,9 @@ def require_comparable(specs: Sequence[AttackSpec], *, takes_other_limits: bool 
                 "only runs with the same --limit can be compared."
             )
     if specs[0].round.is_blind:
-        raise HarnessError(f"round {specs[0].round.name} is blind. Score each run with `harness score RUN --answers NPY`.")
+        raise HarnessError(
+            f"round {specs[0].round.name} is blind. Score each run with `harness score RUN --answers NPY`."
+        )
 
 
 def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts, answers: Tokens) -> ComparedRun:
