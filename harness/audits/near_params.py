@@ -11,9 +11,9 @@ CHARACTER_EDITS = (5, 10, 20)
 class NearParams(SchemeParams):
     """The parameters of an audit that measures near-verbatim probabilities."""
 
-    near: int = Field(100, ge=0, description="Sequences to bound the near-verbatim probability of; 0: none.")
-    edits: int = Field(5, ge=1, le=50, description="Maximum near-verbatim edits.")
-    beams: int = Field(16, ge=1, le=256, description="Near-verbatim beam width.")
+    near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0: none.")
+    edits: int = Field(5, ge=1, le=50, description="Maximum edits for --near.")
+    beams: int = Field(16, ge=1, le=256, description="Beam width for --near.")
 
     def near_weight(self, sequences: int) -> float:
         """Return the work of a near-verbatim probability relative to an exact one, as measured on SmolLM2 135M.

@@ -98,6 +98,6 @@ def target_option(
     return option(default, unset=unset, metavar="MODEL", description=description)
 
 
-def round_option(description: str = "Round whose answers are known.") -> Any:
+def round_option(description: str = "Use the examples of this round, whose answers are known.") -> Any:
     """Return the option `--round` of an audit."""
     return option(None, metavar="ROUND", description=description)

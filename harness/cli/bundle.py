@@ -227,10 +227,12 @@ def rank(
     frozen: Path | None = Option(
         None,
         metavar="DIR",
-        help="Rank only frozen code: DIR/NAME.zip for the bundle NAME.zip. DIR/NAME.patch is an approved change of it.",
+        help="Rank only frozen code: DIR/NAME.zip for the bundle NAME.zip. DIR/NAME.patch is its approved change.",
     ),
     received: Path | None = Option(
-        None, metavar="CSV", help="Rank no late bundle. Columns: bundle, received and, for --frozen, code_received."
+        None,
+        metavar="CSV",
+        help="Arrival times; late bundles are not ranked. Columns: bundle, received and, for --frozen, code_received.",
     ),
     verify: bool = Option(False, "--verify", help="First run the code of bundles that have no verdict."),
     *,
@@ -242,7 +244,7 @@ def rank(
     """Rank the bundles in a directory.
 
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
-    The options of `harness bundle verify` apply to --verify.
+    --verify uses the options that this command shares with `harness bundle verify`.
     """
     if not folder.is_dir():
         raise missing_path(folder, "directory", "`harness bundle create` writes bundles; name the directory with them.")

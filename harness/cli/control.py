@@ -28,7 +28,7 @@ def watch(
 ) -> None:
     """Watch a run or an audit until it is over.
 
-    In a terminal the TUI opens, otherwise a status line is printed. Leaving does not touch the run.
+    In a terminal the TUI opens, otherwise a status line is printed. If you close either of them, the run continues.
     """
     folder = run_folder(run)
     if log and json:
@@ -53,7 +53,7 @@ def stop(
 ) -> None:
     """Stop a run, an audit or a tuning. Its results are kept.
 
-    `harness resume` continues it. A run that waits for a device leaves the queue.
+    `harness resume` continues what you stopped. A run that waits for a device is removed from the queue.
     """
     record = find_record(name, JobSpec if name == "latest" else None)
     if isinstance(record, RunFolder):
@@ -71,16 +71,16 @@ def resume(
         str, name_argument("RUN|TUNING|SWEEP", f"{RUN_HELP} Or the id of a tuning or a sweep.", record_names)
     ],
     detach: Detach = False,
-    runs: int | None = Option(None, min=1, help="Tuning: number of runs in total.  [default: as before]"),
+    runs: int | None = Option(None, min=1, help="For a tuning: number of runs in total.  [default: as before]"),
     ray: str | None = Option(
-        None, metavar="ADDRESS", help="Tuning or sweep: Ray cluster, or `none`.  [default: as before]"
+        None, metavar="ADDRESS", help="For a tuning or sweep: Ray cluster, or `none`.  [default: as before]"
     ),
     json: Json = False,
 ) -> None:
     """Continue a run, an audit, a tuning or a sweep.
 
-    A run and an audit continue within what is left of their budget; exit codes are those of `harness run`. Of a tuning
-    or a sweep, no finished run is run again.
+    A run or an audit continues within the rest of its budget, and the exit codes are those of `harness run`. A tuning
+    or a sweep starts only the runs that have not finished.
     """
     record = find_record(name, JobSpec if detach else TUNINGS if runs is not None else None)
     is_run = isinstance(record, RunFolder)

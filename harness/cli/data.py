@@ -58,8 +58,8 @@ def fetch_data(
 ) -> None:
     """Fetch the public files of a data set.
 
-    Each file is checked. Files that exist are kept. If stderr is not a terminal, a line with the size, the share and
-    the ETA of the whole data set is printed every second.
+    Each file is checked. Files that exist are kept. If stderr is not a terminal, the progress of the
+    whole data set is printed every second: size, share and ETA.
     Exit code 1: a file could not be fetched.
     """
     folder = _folder_of(data_set)
@@ -259,9 +259,9 @@ class OverlapCounts(TypedDict):
 def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     """Measure the overlap of a round with its training rows.
 
-    Known prefix: a training row has the same prefix. Stitched: windows of training rows, as long as a prefix, lead
-    through a whole suffix. In train: that suffix is right. Clustered: a chain of shared 32-token windows leads to a
-    training row.
+    Prints how many examples are of each kind. Known prefix: a training row has the same prefix. Stitched: a whole
+    suffix can be put together from overlapping pieces of training rows. In train: this suffix is right. Clustered: the
+    example shares 32 tokens with a training row, directly or through other examples.
     """
     loaded = load_round(round_)
     overlaps = overlap(loaded)

@@ -85,9 +85,9 @@ class BenchOptions(Options):
 def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) -> None:
     """Check this machine, or measure its speed.
 
-    Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing.
-    An extra that is not installed, such as torch, is reported and is no failure. With --bench, measures how fast the
-    engine samples and searches a target, and for comparison `generate` of transformers.
+    Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing. An
+    extra that is not installed, such as torch, is reported but does not count as missing. With --bench, measures how
+    fast the engine samples and searches a target, and for comparison `generate` of transformers.
     """
     if options.bench:
         counts = {"prefixes": options.examples, "turns": options.turns}

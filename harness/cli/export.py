@@ -63,9 +63,9 @@ def export(
 ) -> None:
     """Write a run to a file, or log it to MLflow.
 
-    The file is the submission, or all guesses: as .csv in the order and format of a submission, as .parquet and .jsonl
-    in the order of their arrival with scores and trials. --mlflow logs a run or an audit as a new MLflow run: its
-    parameters, figures and files.
+    The file contains the submission, or with --all every guess. A .csv has the order and format of a submission.
+    .parquet and .jsonl list guesses in the order of their arrival, with scores and trials. --mlflow logs the
+    parameters, metrics and files of a run or an audit as a new MLflow run.
     """
     if mlflow is not None:
         if not mlflow.strip():
@@ -247,8 +247,8 @@ def report(
 ) -> None:
     """Write a page about runs, a sweep or an audit.
 
-    The page of runs holds scores, curves, a comparison and examples, that of a sweep its settings. Both need no other
-    file. Of an audit, tables and figures are written too, into a directory.
+    The page of runs shows scores, curves, a comparison and examples. The page of a sweep shows its settings. Either
+    page is one file. For an audit, the command writes a directory with a page, tables and plots.
     """
     records = [find_record(name) for name in names]
     audits = [item for item in records if isinstance(item, RunFolder) and isinstance(item.spec(), AuditSpec)]

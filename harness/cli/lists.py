@@ -39,7 +39,7 @@ Statuses = Annotated[
     list[str] | None,
     typer.Option("--status", metavar="STATUS", help=f"Only this status: {', '.join(Status)}; repeatable."),
 ]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; repeatable.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag; repeatable.")]
 Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.  [default: all]")]
 
 
@@ -57,7 +57,7 @@ def list_runs(
 ) -> None:
     """List the runs of attacks, newest first.
 
-    The column of the attack also shows the parameters that are not its defaults.
+    The column `attack` also shows the parameters that differ from the defaults of the attack.
     """
     conditions = {"attack": attack, "round_": round_, "parent": group}
     _list_jobs(AttackSpec, status, tag, limit, conditions, json=json)
@@ -247,7 +247,7 @@ def list_rounds(json: Json = False) -> None:
 def list_queue(json: Json = False) -> None:
     """List the runs that wait for a device, in their order.
 
-    `harness runs queue` moves one, `harness stop RUN` takes it out of the queue.
+    `harness runs queue RUN` moves a run in the queue, and `harness stop RUN` removes it.
     """
     _print_list(
         "queue",

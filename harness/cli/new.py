@@ -69,12 +69,15 @@ def make_round(
     val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Size and selection"),
     test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Size and selection"),
     strata: str = Option(
-        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Size and selection"
+        "1",
+        metavar="N,…",
+        help="Smallest number of copies in each stratum, such as 1,2,10.",
+        rich_help_panel="Size and selection",
     ),
     extractable: bool = Option(
         False,
         "--extractable",
-        help="Only examples that the target completes from up to 450 tokens.",
+        help="Only examples that the target completes by greedy decoding, given up to 450 tokens.",
         rich_help_panel="Size and selection",
     ),
     *,
@@ -93,7 +96,7 @@ def make_round(
 
     Draws sequences whose prefix has one continuation in the whole corpus and whose suffix is not trivial. Sequences
     that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
-    corpus, a data card and a page for the teams. The same command continues an interrupted one.
+    corpus, a data card and a page for the teams. To continue after an interruption, run the same command again.
     """
     from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules

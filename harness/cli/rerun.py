@@ -55,7 +55,8 @@ def rerun(
 ) -> None:
     """Run the code of a bundle on given prefixes.
 
-    An interrupted run of the same code on the same prefixes is continued. Exit codes are those of `harness run`.
+    If a run of the same code on the same prefixes was interrupted, it is continued. Exit codes are those of `harness
+    run`.
     """
     check_output_file(out)
     if out.name == SCORES:

@@ -33,8 +33,8 @@ def run(
 ) -> None:
     """Run an attack on a round.
 
-    Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped. With `--like RUN` the attack and its
-    parameters, and all options, are those of RUN, unless they are given.
+    After Ctrl-C the run continues. Exit code 3: the run ran out of time or was stopped. `--like RUN` takes from RUN the
+    attack, its parameters and all options that you do not give.
     """
     if attack is not None:
         request = request.changed(attack=attack)

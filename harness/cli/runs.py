@@ -41,7 +41,7 @@ class Note(TypedDict):
 @app.command()
 def note(
     run: Run,
-    text: str | None = Argument(None, metavar="TEXT", help="The note. Without it the note is printed."),
+    text: str | None = Argument(None, metavar="TEXT", help="The new note. Without TEXT, the present note is printed."),
     json: Json = False,
 ) -> None:
     """Attach a note to a run, or print its note."""
@@ -70,7 +70,9 @@ class Tags(TypedDict):
 @app.command()
 def tag(
     run: Run,
-    tags: list[str] | None = Argument(None, metavar="TAG", help="Tags. Without one the run's tags are printed."),
+    tags: list[str] | None = Argument(
+        None, metavar="TAG", help="Tags to add. Without a TAG, the run's tags are printed."
+    ),
     remove: bool = Option(False, "--remove", help="Remove the tags instead of adding them."),
     json: Json = False,
 ) -> None:
@@ -124,13 +126,17 @@ def rm(
         ),
     ] = None,
     force: bool = Option(False, "--force", help="Stop a run that is still running, then delete it."),
-    now: bool = Option(False, "--now", help="Free disk space now: of RUN, or without it of every deleted run."),
+    now: bool = Option(
+        False,
+        "--now",
+        help="Delete for good, without restore: RUN or, if you name none, every run that is already deleted.",
+    ),
     yes: bool = Option(False, "--yes", "-y", help="Do not ask."),
     json: Json = False,
 ) -> None:
     """Delete runs and everything they recorded.
 
-    For a day `harness runs restore` restores them. In a terminal it asks before it deletes.
+    `harness runs restore` restores them within a day. In a terminal, the command asks before it deletes.
     """
     if not runs and not now:
         raise typer.BadParameter("name a run, or use --now.", param_hint="RUN")

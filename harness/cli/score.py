@@ -18,14 +18,15 @@ from harness.core.text import format_interval, format_score
 
 
 def score(
-    submission: str = Argument(..., metavar="CSV|RUN", help="A submission, or a run by its id."),
+    submission: str = Argument(..., metavar="CSV|RUN", help="A submission (.csv file), or the id of a run."),
     answers: Path | None = Option(
         None,
         metavar="NPY",
-        help="Answers, [examples, suffix length]; if all ids are below 1,000, the last 1,000.",
+        help="File with one answer per row. If every id of the CSV is below 1,000, only the last 1,000 answers are "
+        "used, unless you give --last.",
         show_default=False,
     ),
-    last: int | None = Option(None, metavar="N", min=1, help="With --answers: use only the last N rows."),
+    last: int | None = Option(None, metavar="N", min=1, help="With --answers: use only the last N rows of this file."),
     cap: int | None = Option(
         None, min=1, help="Stop scoring after this many wrong rows.  [default: the round's, else 100]"
     ),
@@ -37,9 +38,9 @@ def score(
 ) -> None:
     """Check a submission, and score it against the answers.
 
-    Prints up to 20 errors with their lines if the file breaks the rules of the round (exit code 1), else the recall at
-    the error cap with its interval, and recall and precision at several error counts. Of a blind round, only the rules
-    are checked.
+    If the file breaks the rules of the round, prints up to 20 errors with their lines (exit code 1). Otherwise prints
+    the recall at the error cap with its interval, and recall and precision at several error counts. In a blind round,
+    only the rules are checked.
     """
     if plot is not None:
         from harness.figures.curves import figure_format

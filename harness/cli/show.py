@@ -35,12 +35,12 @@ def show(
             "NAME", f"{RUN_HELP} Or a tuning, a sweep, an attack, a round, or the TOML file of a round.", names_to_show
         ),
     ],
-    log: bool = Option(False, "--log", help="Run or audit: print the worker's log."),
-    example: int | None = Option(None, metavar="ID", help="Run: show one example, its answer and candidates."),
+    log: bool = Option(False, "--log", help="For a run or audit: print the worker's log."),
+    example: int | None = Option(None, metavar="ID", help="For a run: show one example, its answer and candidates."),
     probabilities: bool = Option(
         False, "--probabilities", help="With --example: score each token with the target, on the CPU."
     ),
-    redact: bool = Option(False, "--redact", help="Audit: replace text with its length and hash."),
+    redact: bool = Option(False, "--redact", help="For an audit: replace text with its length and hash."),
     baseline: str | None = Option(
         None, metavar="SETTING", help="For a sweep: setting to compare with.  [default: the sweep's baseline]"
     ),
@@ -49,8 +49,9 @@ def show(
 ) -> None:
     """Show a run, audit, tuning, sweep, attack or round.
 
-    Prints what a run was given, how it went and its score, and the findings of an audit so far; the recall of each
-    setting of a tuning or a sweep; the parameters of an attack; the rules and files of a round.
+    For a run, prints its settings, progress and score. For an audit, prints its findings so far. For a tuning or a
+    sweep, prints the recall of each setting. For an attack, prints its parameters. For a round, prints its rules and
+    files.
     """
     if probabilities and example is None:
         raise typer.BadParameter("name an example with --example.", param_hint="--probabilities")

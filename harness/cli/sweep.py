@@ -52,9 +52,9 @@ def sweep(
 ) -> None:
     """Run every combination of a sweep file.
 
-    Each combination of attack, parameters, round, target and seed is a run with its own budget. Options replace those
-    of the file. Ctrl-C ends the command; `harness resume` continues the sweep. On Ray a run has one CPU thread unless
-    --threads is given, and a GPU if the cluster has any and --device is not cpu.
+    Each combination of attack, parameters, round, target and seed is a run with its own budget. Options that you give
+    here replace those of the file. Ctrl-C ends the sweep, and `harness resume` continues it. On Ray, a run gets one CPU
+    thread unless you give --threads, and a GPU if the cluster has GPUs and --device is not cpu.
     """
     address = cluster_address(ray)
     if address is not None:

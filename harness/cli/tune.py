@@ -55,9 +55,9 @@ def tune(
 ) -> None:
     """Search an attack's parameters on training examples.
 
-    Each setting is run on one fold after the other. Once four settings were run on every fold, a setting that falls
-    behind their median gets no further fold. The answers of the round are never used: run the best setting on it
-    afterwards. `harness resume` continues a tuning that was interrupted, or up to more runs.
+    Each setting is run on one fold after the other. After four settings were run on every fold, a setting that falls
+    below their median is not run on further folds. The answers of the round are never used: run the best setting on the
+    round afterwards. `harness resume` continues an interrupted tuning, and with `--runs N` adds runs until there are N.
     """
     tuning = Tuning(
         id=new_run_id(f"tune-{attack}"),

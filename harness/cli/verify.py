@@ -35,14 +35,16 @@ from harness.submit.verify_options import VerifyOptions
 
 def verify(
     bundle: Path = Argument(..., metavar="BUNDLE", help="The zip of a team."),
-    prefixes: Path | None = Option(None, metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
+    prefixes: Path | None = Option(
+        None, metavar="FILE", help="Prefixes, without a round: a .npy or .npz file.", show_default=False
+    ),
     answers: Path | None = Option(
-        None, metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False
+        None, metavar="NPY", help="With --prefixes: the answers, to score the result.", show_default=False
     ),
     round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
     *,
     options: VerifyOptions,
-    frozen: Path | None = Option(None, metavar="CODE.zip", help="Refuse other code than that of this earlier bundle."),
+    frozen: Path | None = Option(None, metavar="CODE.zip", help="Refuse code that differs from this earlier bundle's."),
     patch: Path | None = Option(
         None, metavar="FILE.patch", help="With --frozen: an approved change of the frozen code, a unified diff."
     ),
@@ -51,14 +53,15 @@ def verify(
         None, metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False
     ),
     out: Path | None = Option(
-        None, "--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"
+        None, "--out", "-o", metavar="DIR", help="Directory for the verdict.  [default: that of BUNDLE]"
     ),
     json: Json = False,
 ) -> None:
     """Run a bundle's code again and compare the results.
 
     The code runs in the sandbox, without network, and sees only its own files, its environment and the target.
-    Exit code 1: the bundle is refused. 3: the results differ, as they can on another device or with other versions.
+    Exit code 1: the bundle is refused. 3: the results differ for an accepted reason, such as another device or other
+    versions.
     """
     require_file(bundle)
     if prefixes is not None and round_ is not None:

@@ -103,9 +103,9 @@ class RunRequest(ModelOptions):
         default_factory=default_round,
         short="-r",
         metavar="ROUND",
-        unset="that of config.toml, else demo",
+        unset="`round` in config.toml, else demo",
         is_in_form=False,
-        description="Name or TOML file.",
+        description="Name of a round, or its TOML file.",
     )
     target: str | None = option(
         None,
@@ -138,7 +138,7 @@ class RunRequest(ModelOptions):
         short="-s",
         metavar="NAME=VALUE",
         is_in_form=False,
-        description="Value of a parameter; repeatable.",
+        description="Set a parameter of the attack; repeatable.",
     )
     preset: bool = option(False, is_in_form=False, description="Use the round's preset; --set overrides it.")
     attacks: Path | None = option(
@@ -150,7 +150,7 @@ class RunRequest(ModelOptions):
         ge=0,
         metavar="N",
         unset="the attack's",
-        description="Suffixes per example; 0: any number.",
+        description="Suffixes to submit per example; 0: all.",
     )
     share_device: bool = share_device_option()
     devices: DeviceListOption | None = option(
@@ -164,7 +164,7 @@ class RunRequest(ModelOptions):
         False, panel="Device", needs_target=True, description="Split the target over --devices."
     )
     shards: int | None = option(
-        None, ge=1, le=1000, panel="Cluster", unset="none", description="Workers on the cluster of --ray."
+        None, ge=1, le=1000, panel="Cluster", unset="none", description="Number of workers on the cluster of --ray."
     )
     ray: str | None = option(
         None, metavar="ADDRESS", panel="Cluster", description="Ray cluster for --shards: HOST:PORT, or `auto`."

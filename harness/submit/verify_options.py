@@ -31,7 +31,10 @@ class VerifyOptions(Options):
         description="Wall-clock limit of the code.",
     )
     allow_network_install: bool = option(
-        False, panel="Installation", is_in_form=False, description="Allow network access during installation only."
+        False,
+        panel="Installation",
+        is_in_form=False,
+        description="Install from the package index. The code itself runs without network.",
     )
     wheels: Path | None = option(
         None, metavar="DIR", panel="Installation", description="Install from this directory of wheels."
@@ -41,4 +44,4 @@ class VerifyOptions(Options):
         panel="Installation",
         description="Use the current environment (its versions must match the bundle's lock).",
     )
-    unsafe: bool = option(False, is_in_form=False, description="Run the code even without a sandbox.")
+    unsafe: bool = option(False, is_in_form=False, description="Run the code even if this machine has no sandbox.")

@@ -43,14 +43,14 @@ class TuneOptions(Options):
 
     heading: ClassVar[str] = "Search"
 
-    runs: int = option(20, ge=1, description="Total runs; the first use the defaults.")
+    runs: int = option(20, ge=1, description="Runs in total; the first use the defaults.")
     fold: tuple[str, ...] = option(
         (), unset="fold0of5 and fold1of5", description="Fold of the training examples; repeatable."
     )
     vary: tuple[str, ...] = option(
         (),
         metavar="NAME=VALUES",
-        unset="each with bounds or choices",
+        unset="all with bounds or choices",
         description="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable.",
     )
 

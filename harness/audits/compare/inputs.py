@@ -34,7 +34,7 @@ class CompareParams(AuditParams):
     """The options of the audit."""
 
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
-    queries: int = Field(1000, ge=1, le=1_000_000, description="Count the sequences that leak within N queries.")
+    queries: int = Field(1000, ge=1, le=1_000_000, description="Number of queries after which leaks are counted.")
 
     @property
     def policies(self) -> dict[Scheme, Policy]:
@@ -192,7 +192,8 @@ def _row_keys(pairs: Pairs) -> dict[bytes, int]:
 class CompareSubject(PairSubject):
     """Compare what targets have memorized of the same sequences.
 
-    The first --target or --run is before, the others are after. Audits are compared without their models.
+    The first --target or --run is the model before the change, the others are after it. --run reads stored audits and
+    loads no model.
     """
 
     NEEDS = (("pairs", "round", "run"), ("target", "round", "run"))
@@ -202,9 +203,11 @@ class CompareSubject(PairSubject):
         metavar="RUN",
         description="Leakage audit to compare, the earlier one first; repeatable.",
     )
-    control: Path | None = option(None, metavar="PAIRS", description="Pairs or texts that should not have changed.")
-    control_round: str | None = round_option("Round whose examples should not have changed.")
-    copies: Path | None = option(None, metavar="FILE", description="Copies of each pair in the training data, .npy.")
+    control: Path | None = option(
+        None, metavar="PAIRS", description="Pairs or texts that the training should not affect."
+    )
+    control_round: str | None = round_option("Round whose examples the training should not affect.")
+    copies: Path | None = option(None, metavar="FILE", description="Numbers of copies of each pair in training, .npy.")
 
     def read(self, params: CompareParams, preparation: Preparation) -> Reading:
         """Read the sequences of stored audits, or pairs to measure. Raises HarnessError if that fails."""

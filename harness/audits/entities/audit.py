@@ -115,11 +115,14 @@ class Match(StrEnum):
 class EntitiesParams(AuditParams):
     """Parameters of the measurement."""
 
-    match: Match = Field(Match.OFFSETS, description="Tokens of a name: by its characters, or as in the source.")
-    labels: tuple[str, ...] = option(
-        (), name="label", unset="PER or PERSON", description="Label for a person; repeatable."
+    match: Match = Field(
+        Match.OFFSETS,
+        description="Tokens that count as the name: those at its place, or all that the name contains (source).",
     )
-    attention_prompts: int = Field(3, ge=1, le=200, description="Best and worst prompts to measure attention in.")
+    labels: tuple[str, ...] = option(
+        (), name="label", unset="PER or PERSON", description="Label of the model for a person; repeatable."
+    )
+    attention_prompts: int = Field(3, ge=1, le=200, description="Measure attention in the N best and N worst prompts.")
 
 
 class EntitiesAudit(Audit[EntitiesParams]):

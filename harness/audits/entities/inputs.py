@@ -117,14 +117,18 @@ class EntitiesSubject(Subject):
     NEEDS = (("target",), ("in_train", "conll"), ("out_train", "wikidata"))
 
     target: tuple[str, ...] = target_option()
-    in_train: Path | None = option(None, metavar="FILE", description="Names in the training data, as text or TSV.")
-    out_train: Path | None = option(None, metavar="FILE", description="Names outside the training data.")
+    in_train: Path | None = option(
+        None, metavar="FILE", description="File of names in the training data, as text or TSV."
+    )
+    out_train: Path | None = option(
+        None, metavar="FILE", description="File of names that are not in the training data."
+    )
     conll: tuple[Path, ...] = option(
         (), metavar="FILE", description="Training corpus in CoNLL-2003 format; repeatable."
     )
-    wikidata: Path | None = option(None, metavar="FILE", description="SPARQL result of names, used with --conll.")
+    wikidata: Path | None = option(None, metavar="FILE", description="SPARQL result with names, for --conll.")
     prompts: Path | None = option(
-        None, metavar="FILE", unset="400 built-in ones", description="Sentences with one MASK."
+        None, metavar="FILE", unset="400 built-in ones", description="File of sentences with one MASK each."
     )
 
     def read(self, params: AuditParams, preparation: Preparation) -> Reading:

@@ -298,16 +298,14 @@ def stored_data_set(audit: StoredAudit) -> DataSet:
 class LeakageSubject(PairSubject):
     """Compute how likely each sequence is to leak.
 
-    Measures six decoding schemes, or three with an endpoint. Several --target must share a tokenizer.
+    Measures six decoding schemes, or three with an endpoint. All targets must share one tokenizer.
     """
 
     NEEDS = (("pairs", "round", "corpus"), ("target", "round"))
 
-    corpus: Path | None = option(
-        None, metavar="FILE", description="Cut this corpus at entities (4 tokens) of --tagger."
-    )
+    corpus: Path | None = option(None, metavar="FILE", description="Cut this corpus where --tagger finds entities.")
     tagger: str | None = option(None, metavar="MODEL", description="Token classification model for --corpus.")
-    run: tuple[str, ...] = option((), metavar="RUN", description="Leakage audit to draw on the same page; repeatable.")
+    run: tuple[str, ...] = option((), metavar="RUN", description="Earlier audit to draw on the same page; repeatable.")
 
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
         """Read the pairs or the corpus. Raises HarnessError if that fails, or if no prefix has a prefix length."""

@@ -50,28 +50,28 @@ class LeakageParams(NearParams, ScoringParams):
         metavar="N,N,…",
         separator=",",
         unset="none",
-        description="Shorter prefixes to measure too.",
+        description="Prefix lengths to add.",
     )
     schemes: tuple[Scheme, ...] = option(
         default_factory=lambda values: DEFAULT_SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES,
         metavar="SCHEME,…",
         separator=",",
         unset="all but decaying_temperature",
-        description="Schemes next to greedy, plain and top_k.",
+        description="Schemes in addition to greedy, plain and top_k.",
     )
     queries: int = Field(
         30,
         ge=1,
         le=MAX_QUERIES,
-        description="Count the sequences that leak within N queries.",
+        description="Number of queries after which leaks are counted.",
     )
     inexact: int = Field(
         200, ge=0, description="Sequences whose inexact matches (up to 8 tokens) are measured; 0: none."
     )
-    branches: int = Field(256, ge=1, le=65_536, description="Inexact beam width.")
+    branches: int = Field(256, ge=1, le=65_536, description="Beams for --inexact.")
     least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a beam.")
     entity_kinds: tuple[str, ...] = option(
-        (), metavar="KIND,…", separator=",", unset="all", description="Entities to use, such as PER."
+        (), metavar="KIND,…", separator=",", unset="all", description="Kinds of entities, such as PER."
     )
 
     @field_validator("schemes")

@@ -51,10 +51,10 @@ NEAR_COPY_WINDOW = 16
 class MembershipParams(ScoringParams):
     """The options of the audit. Defaults follow the sources of the scores."""
 
-    tokens: int = Field(128, ge=2, le=4096, description="Tokens of a document to score.")
-    least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document.")
+    tokens: int = Field(128, ge=2, le=4096, description="Number of tokens of a document to score.")
+    least_tokens: int = Field(32, ge=2, le=4096, description="Leave out documents with fewer tokens.")
     k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
-    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0 leaves it out.")
+    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0: no ReCaLL.")
     reference: bool = option(False, is_hidden=True, description="The last model is the reference model.")
 
 
@@ -172,8 +172,8 @@ def _documents(source: Source, tokenizer: SharedTokenizer, notes: Notes) -> Iter
 class MembershipSubject(Subject):
     """Test whether members can be told from non-members.
 
-    Computes up to six scores of each document: five under the target, of which Min-K %++ is not available through an
-    endpoint, and the ratio to --reference. A classifier that sees only the words shows whether the texts differ in
+    Computes up to six scores of each document: five with the target (four through an endpoint, without Min-K %++), and
+    the ratio to --reference. A classifier that sees only the words shows whether members and non-members differ in
     kind.
     """
 
@@ -189,7 +189,7 @@ class MembershipSubject(Subject):
     non_members: Path | None = option(
         None, metavar="CORPUS", description="Documents of the same kind that the target has not seen."
     )
-    non_members_round: str | None = round_option("Round whose examples the target never saw.")
+    non_members_round: str | None = round_option("Round whose examples the target has not seen.")
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     target: str | None = target_option("Hub id, directory or GGUF file.", None)
@@ -197,9 +197,9 @@ class MembershipSubject(Subject):
         None,
         metavar="MODEL",
         unset="none",
-        description="Model of the same tokenizer that has not seen the members.",
+        description="Model with the same tokenizer that has not seen the members.",
     )
-    limit: int = option(2_000, ge=1, description="Documents per side, drawn by seed.")
+    limit: int = option(2_000, ge=1, description="Maximum members and maximum non-members, drawn by seed.")
 
     def read(self, params: MembershipParams, preparation: Preparation) -> Reading:
         """Read both sides. Raises HarnessError if a side cannot be read."""

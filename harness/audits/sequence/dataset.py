@@ -35,15 +35,15 @@ class SequenceParams(EndpointParams):
         metavar="N,N,…",
         separator=",",
         unset="35; for a round, its prefixes",
-        description="Words of a prompt. The answer is about the longest.",
+        description="Words of a prompt. With several lengths, the answer is about the longest prompts.",
     )
     word_form: WordForm = option(
         WordForm.STRIPPED,
         metavar="FORM",
         description="Words to compare: stripped (no punctuation), verbatim, or folded (no punctuation, no case).",
     )
-    longest_suffix: int = Field(250, ge=1, le=10_000, description="Words of a suffix to compare.")
-    limit: int = Field(10_000, ge=1, description="Paragraphs per side, drawn by seed.")
+    longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix to compare.")
+    limit: int = Field(10_000, ge=1, description="Maximum paragraphs of the corpus and of the control, drawn by seed.")
     temperature: float = Field(0.0, ge=0, le=10, description="Temperature; 0 is greedy.")
     top_k: int | None = option(None, ge=1, unset="off", description="Tokens kept by top-k sampling.")
     top_p: float = Field(1.0, gt=0, le=1, description="Probability kept by top-p sampling.")

@@ -354,7 +354,7 @@ class SequenceSubject(Subject):
         unset='permuted suffixes; then the answer is never "Probably"',
         description="Text of the same kind that no target has seen.",
     )
-    control_round: str | None = round_option("Round that no target has seen.")
+    control_round: str | None = round_option("Round whose examples no target has seen.")
     target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable.", unset="the round's")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
