@@ -106,7 +106,7 @@ def _array(path: Path, array) -> Path:
         (lambda p: p / "absent.jsonl", PairSize(), "no such file"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 60))), PairSize(), "expected integers"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 50), int)), PairSize(), "have no suffix"),
-        (lambda p: _array(p / "a.npy", np.full((3, 60), 999)), PairSize(), "demo-tiny has 384 tokens"),
+        (lambda p: _array(p / "a.npy", np.full((3, 60), 999)), PairSize(), "demo-tiny has no token 999"),
         (lambda p: _array(p / "a.npy", np.full((3, 60), -1)), PairSize(), "contains the token -1"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 400), int)), PairSize(), "context of demo-tiny is 256"),
         (lambda p: _array(p / "a.npy", np.zeros((0, 60), int)), PairSize(), "contains no pair"),
