@@ -108,7 +108,7 @@ def load_example(folder: RunFolder, id_: int) -> Example:
     """
     spec = folder.attack_spec()
     if not 0 <= id_ < spec.examples:
-        raise UsageError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
+        raise UsageError(f"{folder.id} did not attack example {id_:,}. Choose an id from 0 to {spec.examples - 1:,}.")
     answers = load_answers(spec.round)
     answer = None if answers is None else answers[id_]
     with as_harness_error(folder.path):

@@ -225,7 +225,7 @@ class Comparison:
                 least (number): Smallest distance of the leader to the next recall in the span.
                 most (number): Largest distance.
             contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two.
-            not_in_train_contrast (Contrast?): Paired difference on the examples that are not in the training set.
+            not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
             differing (object): Settings that differ, with one value per run.
         """
         part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)
@@ -300,13 +300,13 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
             raise UsageError(f"{id_} is given twice. Compare different runs.")
         if spec.round.name != specs[0].round.name:
             raise HarnessError(
-                f"{ids[0]} attacked round {specs[0].round.name} and {id_} round {spec.round.name}: "
-                "only runs of one round can be compared."
+                f"{ids[0]} attacked round {specs[0].round.name} and {id_} round {spec.round.name}. "
+                "Compare runs of one round."
             )
         if fields := specs[0].differing_fields(spec):
             raise HarnessError(
-                f"{ids[0]} and {id_} attacked rounds named {spec.round.name} that differ in {', '.join(fields)}: "
-                "only runs of one round can be compared."
+                f"{ids[0]} and {id_} attacked rounds named {spec.round.name} that differ in {', '.join(fields)}. "
+                "Compare runs of one round."
             )
 
 
@@ -321,11 +321,11 @@ def require_comparable(specs: Sequence[AttackSpec], *, takes_other_limits: bool 
     for spec in specs:
         if spec.examples != specs[0].examples and not takes_other_limits:
             raise HarnessError(
-                f"{specs[0].id} attacked {specs[0].examples:,} examples and {spec.id} {spec.examples:,}: "
-                "only runs with the same --limit can be compared."
+                f"{specs[0].id} attacked {specs[0].examples:,} examples and {spec.id} {spec.examples:,}. "
+                "Compare runs with the same --limit."
             )
     if specs[0].round.is_blind:
-        raise HarnessError(f"round {specs[0].round.name} is blind. Score runs with `harness score RUN --answers NPY`.")
+        raise HarnessError(f"round {specs[0].round.name} is blind. Score each run: `harness score RUN --answers NPY`.")
 
 
 def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts, answers: Tokens) -> ComparedRun:

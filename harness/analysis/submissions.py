@@ -60,7 +60,7 @@ def find_submission(
     if answers is not None and round_name is not None:
         raise UsageError("--answers and --round exclude each other. Use one of them.")
     if last is not None and answers is None:
-        raise UsageError("--last needs --answers, because a round defines its own rows.")
+        raise UsageError("--last selects rows of --answers. Add --answers, or remove --last.")
     if not is_file_name(source, (".csv",)):
         if Path(source).suffix and not any(folder.id.startswith(source) for folder in all_run_folders()):
             raise missing_path(Path(source))
@@ -71,7 +71,7 @@ def find_submission(
         return _from_answers(Path(source), answers, last, cap)
     if round_name is not None:
         return _from_round(Path(source), round_name, cap)
-    raise UsageError("a CSV file needs --answers NPY or --round ROUND.")
+    raise UsageError("a CSV file is scored with --answers NPY or --round ROUND. Add one of them.")
 
 
 def submission_of_run(

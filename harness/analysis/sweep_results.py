@@ -218,7 +218,7 @@ def judged_rows(run: ReadRun) -> JudgedRows:
     spec = folder.attack_spec()
     answers = load_answers(spec.round)
     if answers is None:
-        raise HarnessError(f"round {spec.round.name} is blind. Score runs with `harness score RUN --answers NPY`.")
+        raise HarnessError(f"round {spec.round.name} is blind. Score each run: `harness score RUN --answers NPY`.")
     with as_harness_error(folder.path):
         submission = submission_now(folder)
         return JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
@@ -307,9 +307,9 @@ def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Pa
     """Return the differences of the settings of one place. Raises HarnessError if they cannot be computed."""
     reference = next((row for row in rows if row.setting == baseline), None)
     if reference is None:
-        raise HarnessError(f"the baseline {baseline} has no run there.")
+        raise HarnessError(f"the baseline {baseline} has no run of this round and target. Choose another --baseline.")
     if not reference.finished:
-        raise HarnessError(f"no run of the baseline {baseline} is finished yet.")
+        raise HarnessError(f"no run of the baseline {baseline} is finished yet. Wait, or choose another --baseline.")
     specs = [RunFolder.of(run.run.run).attack_spec() for row in rows for run in row.finished]
     require_one_round(specs)
     part = attacked_parts(specs[0]).whole

@@ -225,7 +225,7 @@ class TokenClassifier:
         """Return the mean attention weights over heads and layers, [texts, longest, longest]."""
         layers = self.model(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
         if not layers or layers[0] is None:
-            raise HarnessError(f"a {type(self.model).__name__} does not return attention weights.")
+            raise HarnessError(f"a {type(self.model).__name__} returns no attention weights. Choose another model.")
         # Each layer: [texts, heads, longest, longest].
         averaged = (sum(layer.float().mean(dim=1) for layer in layers) / len(layers)).cpu().numpy()
         if not np.isfinite(averaged).all():
@@ -271,7 +271,7 @@ class TokenClassifier:
         if int(tokens.max()) >= self._known:
             raise HarnessError(
                 f"the tokenizer returned token {int(tokens.max())} and the model has {self._known} embeddings. "
-                "Tokenizer and model do not belong together."
+                "Name a model with its own tokenizer."
             )
         return torch.from_numpy(tokens).to(self.device), torch.from_numpy(mask).to(self.device)
 

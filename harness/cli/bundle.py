@@ -132,7 +132,7 @@ def _accept_checks(names: list[str], checks: list[Check]) -> frozenset[str]:
         if name not in by_name:
             raise unknown_name("check", name, by_name, see="harness bundle create RUN --check")
         if not by_name[name].is_met and not by_name[name].can_be_accepted:
-            raise HarnessError(f"--accept {name}: {by_name[name].sentence}. This check cannot be accepted.")
+            raise HarnessError(f"--accept {name} is not possible: {by_name[name].sentence}; {by_name[name].fix}.")
     return frozenset(names)
 
 
@@ -260,7 +260,7 @@ def rank(
     records = OrganizerRecords(frozen, None if received is None else read_arrivals(received))
     judging = load_judging_data(load_round(round_), answers=answers)
     if received is not None and judging.round.closes is None and judging.round.code_deadline is None:
-        raise typer.BadParameter(f"the round {judging.round.name} has no deadline.", param_hint="--received")
+        raise typer.BadParameter(f"the round {judging.round.name} has no deadline. Remove it.", param_hint="--received")
     _say_unchecked(judging.round, bundles, records)
     if verify:
         prepare(options)

@@ -90,7 +90,7 @@ def resume(
         ("--ray", ray is not None, not is_run),
     ):
         if is_given and not is_valid:
-            raise typer.BadParameter(f"it does not apply to {record.id}.", param_hint=option)
+            raise typer.BadParameter(f"it does not apply to {record.id}. Remove it.", param_hint=option)
     if isinstance(record, RunFolder):
         resume_run(record, weights_sha256=current_weights(record.spec()))
         follow_or_detach(record, detach=detach, json=json)

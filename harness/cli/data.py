@@ -87,7 +87,7 @@ def fetch_data(
         for outcome in outcomes:
             print(f"{outcome.file.name:{names}}  {outcome.arrival}")
     if all(outcome.arrival is Arrival.LACKING for outcome in outcomes):
-        raise HarnessError(f"{source or 'the server'} has none of the {len(SATML)} files of {data_set}.")
+        raise HarnessError(f"{source or 'the server'} has none of the files of {data_set}. Use another --from.")
     _say_what_is_there(outcomes, source, folder)
     if any(outcome.arrival is Arrival.FAILED for outcome in outcomes):
         raise typer.Exit(1)

@@ -156,7 +156,7 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
     """
     spec = folder.attack_spec()
     if not spec.targets:
-        raise HarnessError(f"{spec.attack.name} does not use a target, so tokens have no probability.")
+        raise HarnessError(f"{spec.attack.name} does not use a target. Remove --probabilities.")
     suffixes = [candidate.suffix for candidate in example.candidates[:MAX_CANDIDATES]]
     if example.answer is not None:
         suffixes.append(example.answer)
@@ -172,7 +172,7 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
 
 def _loaded(record: TargetRecord, length: int, vocabulary: int) -> "Target":
     if gone := next((path for path in record.paths if not path.exists()), None):
-        raise HarnessError(f"{gone}: the target of the run is not there any more.")
+        raise HarnessError(f"{gone}: the target of the run is missing. Put it back.")
     # It loads torch.
     from harness.engine.loading import load_target
 

@@ -78,7 +78,7 @@ def export(
         return
     for option, is_given in (("--experiment", experiment is not None), ("--redact", redact)):
         if is_given:
-            raise typer.BadParameter("it is used with --mlflow only.", param_hint=option)
+            raise typer.BadParameter("it needs --mlflow. Add that, or remove it.", param_hint=option)
     folder = run_folder(run, AttackSpec)
     if trials is None:
         _export_to_file(folder, out, all_=all_, force=force, json=json)
@@ -281,7 +281,7 @@ def _page(record: RunFolder | Tuning | Sweep, runs: list[RunFolder], *, redact: 
     if isinstance(record, RunFolder):
         return report_page(runs, redact=redact)
     if redact:
-        raise typer.BadParameter("the page of a sweep quotes no text.", param_hint="--redact")
+        raise typer.BadParameter("the page of a sweep quotes no text. Remove it.", param_hint="--redact")
     results = sweep_results(record)
     for note in results.notes:
         say(sanitize(note))

@@ -35,7 +35,7 @@ def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = Fal
     if name == "latest" and isinstance(kind, RecordFiles):
         if not (ids := kind.ids()):
             noun = next(noun for noun, records in _PARENTS.items() if records is kind)
-            raise HarnessError(f"there is no {noun} yet, and the option applies to nothing else.")
+            raise HarnessError(f"the option needs a {noun}, and there is none yet. Remove the option.")
         return kind.read(ids[0])
     if name == "latest" and kind is not None:
         assert isinstance(kind, type)

@@ -212,7 +212,7 @@ def _workers(request: RunRequest) -> tuple[str, ...]:
     if (workers := devices.cpu_workers) is not None:
         if workers > (cores := usable_cores()):
             raise HarnessError(
-                f"--devices: {devices}: this machine has {cores} usable cores, and each worker or piece needs one."
+                f"--devices: {devices}: each worker or piece needs a core. Use at most cpu:{cores} here."
             )
         return ("cpu",) * workers
     if devices.gpus:

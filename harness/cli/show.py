@@ -65,7 +65,7 @@ def show(
     thing = _find(name, attacks, next(iter(kinds.values()), None))
     for option, kind in kinds.items():
         if not is_of_kind(thing, kind):
-            raise typer.BadParameter(f"it does not apply to {sanitize(name)}.", param_hint=option)
+            raise typer.BadParameter(f"it does not apply to {sanitize(name)}. Remove it.", param_hint=option)
     if isinstance(thing, Round):
         print_round(thing, json=json)
     elif isinstance(thing, AttackFile):

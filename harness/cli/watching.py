@@ -128,7 +128,7 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
 def log_lines(folder: RunFolder, *, follow: bool) -> Iterator[str]:
     """Yield the lines of the log, then, with `follow`, each new line until the run is over."""
     if not folder.log.exists() and not follow:
-        raise HarnessError(f"{folder.id} has no log: its worker never started.")
+        raise HarnessError(f"{folder.id} has no log: its worker never started. `harness show {folder.id}` says why.")
     position, pending = 0, ""
     # A character may be split between two reads.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

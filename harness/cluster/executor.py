@@ -209,7 +209,7 @@ class RayExecutor:
         try:
             self._submit(_Task(planned.spec, self._packer.shipment(planned), self._node_of_run.get(planned.spec.id)))
         except (OSError, self._ray.exceptions.RayError) as error:
-            raise HarnessError(f"{planned.spec.id}: cannot be sent to the cluster ({error}).") from None
+            raise HarnessError(f"{planned.spec.id}: cannot be sent to a node ({error}). Resume the sweep.") from None
 
     def wait(self) -> Sequence[Ended]:
         """Take the messages that have arrived; return the runs whose record is in the store, or that failed."""

@@ -71,7 +71,7 @@ class ReceivedRecord:
         for name, sha256 in hashes.items():
             file = self._folder.path / name
             if not file.is_file() or file_sha256(file) != sha256:
-                raise HarnessError(f"{self._spec.id}: {name} did not arrive as the node sent it.")
+                raise HarnessError(f"{self._spec.id}: {name} did not arrive as the node sent it. Resume the sweep.")
         spec = self._stored_spec()
         status = run_status(self._folder)
         if not status.is_over or status is Status.LOST:
@@ -164,7 +164,7 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
             yield from _record(folder)
             return
         _resume(folder)
-    raise HarnessError(f"its supervisor died {_MAX_RESUMES + 1} times on {socket.gethostname()}.")
+    raise HarnessError(f"its supervisor died {_MAX_RESUMES + 1} times on {socket.gethostname()}. Check that machine.")
 
 
 def _follow(folder: RunFolder) -> Iterator[Message]:

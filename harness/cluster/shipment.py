@@ -63,7 +63,7 @@ class ContentStore:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = try_lock(path.with_suffix(".lock"), patience=_MAX_TRANSFER_SECONDS)
         if lock is None:
-            raise HarnessError(f"{path}: another process has been fetching it for a day.")
+            raise HarnessError(f"{path}: another process has been fetching it for a day. Stop that process.")
         with lock:
             if not path.is_file():
                 digest = hashlib.sha256()

@@ -41,7 +41,7 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
     Raises HarnessError if the file is absent or is not a plain array.
     """
     if path.exists() and not path.is_file():
-        raise HarnessError(f"{path}: not a regular file.")  # opening a named pipe would wait forever
+        raise HarnessError(f"{path}: not a regular file. Name a file.")  # opening a named pipe would wait forever
     require_content(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -49,9 +49,9 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
         advice = "Check the path, or see `harness data status` for the files of a round."
         raise missing_path(path, advice=advice) from None
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror or 'cut short'}).") from None
+        raise HarnessError(f"{path}: cannot be read ({error.strerror or 'cut short; copy it again'}).") from None
     except (ValueError, EOFError, SyntaxError, RecursionError, OverflowError, TokenError):
-        raise HarnessError(f"{path}: not a plain .npy array of numbers.") from None
+        raise HarnessError(f"{path}: not a plain .npy array of numbers. Save it with numpy.save().") from None
     if not isinstance(array, np.ndarray):
         raise HarnessError(f"{path}: an archive of arrays. Expected one .npy array.")
     return array
@@ -75,10 +75,10 @@ def token_rows(
         description = shorten(f"{array.dtype} {list(array.shape)}")
         raise HarnessError(f"{path}: expected integers of shape [rows, tokens], found {description}.")
     if length is not None and array.shape[1] != length:
-        raise HarnessError(f"{path}: rows of {array.shape[1]} tokens where the round has {length}.")
+        raise HarnessError(f"{path}: expected rows of {length} tokens, as in the round, found {array.shape[1]}.")
     first, last = rows if rows is not None else (0, len(array))
     if last > len(array):
-        raise HarnessError(f"{path}: the round uses rows {first} to {last}, the file has {len(array)}.")
+        raise HarnessError(f"{path} has {len(array)} rows, and the round uses {first} to {last}. Correct that range.")
     part = np.asarray(array[first:last])
     if part.size and (part.min() < 0 or part.max() >= vocabulary):
         row = int(np.argmax(((part < 0) | (part >= vocabulary)).any(axis=1))) + first

@@ -33,7 +33,7 @@ class DeviceList:
             raise ValueError(f"unknown devices {shorten(text)!r}. Use GPUs such as 0,1, all, or cpu:N")
         gpus = tuple(map(int, text.split(",")))
         if len(set(gpus)) < len(gpus):
-            raise ValueError(f"{text} names a GPU twice")
+            raise ValueError(f"{text} names a GPU twice. Name each GPU once")
         return cls(gpus)
 
     def __str__(self) -> str:

@@ -155,7 +155,7 @@ def _preprefixes(round_: Round, prefixes: Tokens) -> Tokens | None:
 
 def _require_same_rows(file: Path, rows: Tokens, prefixes: Tokens, noun: str) -> None:
     if len(rows) != len(prefixes):
-        raise HarnessError(f"{file} has {len(rows):,} rows, but there are {len(prefixes):,} {noun}.")
+        raise HarnessError(f"{file}: {len(rows):,} rows for {len(prefixes):,} {noun}. Store one row for each.")
 
 
 def _whole_training(round_: Round) -> Training | None:
@@ -239,7 +239,7 @@ def overlap(round_: Round) -> Overlap:
     """
     training = load_training(round_)
     if training is None or len(training) == 0:
-        raise HarnessError(f"round {round_.name} has no training rows to overlap with.")
+        raise HarnessError(f"round {round_.name} has no training rows to overlap with. Choose another round.")
     prefixes, answers = load_prefixes(round_), load_answers(round_)
     walk = stitched(prefixes, training.whole, round_.suffix_length)
     source = exact_rows(prefixes, training.prefixes)

@@ -104,6 +104,6 @@ def _integers(role: str, values: ArrayLike, *, dimensions: int) -> NDArray[np.in
     array = np.asarray(values)
     if array.ndim != dimensions or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise HarnessError(
-            f"{role} must be integers with {dimensions} dimensions; found {array.dtype} {list(array.shape)}."
+            f"{role} of guesses must be a {dimensions}-D array of integers; found {array.dtype} {list(array.shape)}."
         )
     return array if np.issubdtype(array.dtype, np.integer) else array.astype(np.int64)

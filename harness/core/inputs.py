@@ -144,7 +144,7 @@ def read_bounded(path: Path, *, limit: int) -> bytes:
         fault = f"{NOT_REGULAR}. Name a file" if is_other else f"cannot be read ({error.strerror})"
         raise HarnessError(f"{path}: {fault}.") from None
     if len(content) > limit:
-        raise HarnessError(f"{path}: larger than {limit:,} bytes.")
+        raise HarnessError(f"{path}: larger than {limit:,} bytes. Use a smaller file.")
     return content
 
 
@@ -153,7 +153,7 @@ def read_bounded_text(path: Path, *, limit: int) -> str:
     try:
         return read_bounded(path, limit=limit).decode()
     except UnicodeDecodeError:
-        raise HarnessError(f"{path}: not UTF-8 text.") from None
+        raise HarnessError(f"{path}: not UTF-8 text. Convert the file to UTF-8.") from None
 
 
 def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ValueError(f"the field {shorten(name)!r} occurs twice")
+            raise ValueError(f"the field {shorten(name)!r} occurs twice. Keep one")
         names.add(name)
 
 

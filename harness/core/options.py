@@ -97,7 +97,7 @@ class Options(Params):
     @classmethod
     def _is_number(cls, value: object) -> object:
         if isinstance(value, float) and math.isnan(value):
-            raise ValueError("not a number")
+            raise ValueError("must be a number, got NaN")
         return value
 
     @classmethod

@@ -81,7 +81,7 @@ class Fold(BaseModel):
     @model_validator(mode="after")
     def _is_one_of_its_folds(self) -> Self:
         if self.index >= self.folds:
-            raise ValueError(f"fold {self.index} of {self.folds} does not exist: folds are numbered from 0")
+            raise ValueError(f"fold {self.index} of {self.folds} does not exist: the folds are 0 to {self.folds - 1}")
         return self
 
 
@@ -162,13 +162,13 @@ class Round(BaseModel):
     def _fits_together(self) -> Self:
         if (self.train_prefix_file is None) != (self.train_suffix_file is None):
             raise ValueError("train_prefix_file and train_suffix_file must be given together")
-        for rows in (self.answer_rows, self.train_rows):
+        for field, rows in (("answer_rows", self.answer_rows), ("train_rows", self.train_rows)):
             if rows is not None and rows[0] >= rows[1]:
-                raise ValueError(f"the row range {list(rows)} is empty")
+                raise ValueError(f"{field}: the row range {list(rows)} is empty. Its end must be above its start")
         for earlier, later in _ORDERED_DATES:
             dates = getattr(self, earlier), getattr(self, later)
             if None not in dates and dates[0] > dates[1]:
-                raise ValueError(f"{later} is before {earlier}")
+                raise ValueError(f"{later} is before {earlier}. Correct one of the dates")
         return self
 
     @property
@@ -208,7 +208,7 @@ class Round(BaseModel):
         Raises HarnessError if this round has no training rows.
         """
         if self.train_prefix_file is None:
-            raise HarnessError(f"round {self.name} has no training rows to cut folds from.")
+            raise HarnessError(f"round {self.name} has no training rows to cut folds from. Choose another round.")
         try:
             fold = Fold(index=index, folds=folds)
         except ValidationError as error:
@@ -257,14 +257,14 @@ def load_round(name: str) -> Round:
     # An empty string removes a field of the base, because TOML has no null.
     fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
     if "source" in fields:
-        raise HarnessError(f"{path}: source: unknown field.")
+        raise HarnessError(f"{path}: source: unknown field. Remove it.")
     return validate_fields(Round, {**fields, "source": path}, path)
 
 
 def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     """Return the fields of a round file merged over those of its `base`, with absolute paths."""
     if path in below:
-        raise HarnessError(f"{path}: its base refers back to itself.")
+        raise HarnessError(f"{path}: base: leads back to this round. Name another base.")
     if len(below) == _MAX_BASES:
         raise HarnessError(f"{below[0]}: more than {_MAX_BASES} rounds, each the base of another. Copy their fields.")
     fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
@@ -292,4 +292,4 @@ def _locate(value: str, folder: Path) -> Path:
     try:
         return neighbour.resolve() if neighbour.exists() or Path(value).is_absolute() else paths.data_home() / value
     except (OSError, ValueError):
-        raise HarnessError(f"{shorten(value)}: not a valid path.") from None
+        raise HarnessError(f"{shorten(value)}: not a valid path. Correct it in the round.") from None

@@ -180,21 +180,21 @@ class RunRequest(ModelOptions):
         for setting in settings:
             name, equals, _ = setting.partition("=")
             if not equals or not name:
-                raise ValueError(f"{shorten(setting)!r} is not NAME=VALUE")
+                raise ValueError(f"expected NAME=VALUE, got {shorten(setting)!r}")
             if name in names:
-                raise ValueError(f"{name} was given twice")
+                raise ValueError(f"{name} is set twice. Keep one of them")
             names.add(name)
         return settings
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.devices is not None and self.device != "auto":
-            raise ValueError("--devices: cannot be used together with --device")
+            raise ValueError("--devices: cannot be used together with --device. Remove one")
         if (self.shards is None) != (self.ray is None):
             raise ValueError("--shards: give --shards and --ray together")
         if self.shards is not None and (self.split_target or self.devices is not None):
             second = "--split-target" if self.split_target else "--devices"
-            raise ValueError(f"--shards: cannot be used together with {second}")
+            raise ValueError(f"--shards: cannot be used together with {second}. Remove one")
         if self.ray in ("local", "none"):
             raise ValueError("--ray: name a cluster. On one machine, --devices shares a run")
         return self

@@ -135,7 +135,7 @@ def load_tokenizer(file: Path, *, reads_special_tokens: bool = False) -> Tokeniz
     try:
         content = read_bounded(file, limit=_MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise HarnessError(f"not a tokenizer.json: {file} (not UTF-8 text).") from None
+        raise HarnessError(f"not a tokenizer.json: {file} (not UTF-8 text). Download it again.") from None
     return parse_tokenizer(content, str(file), reads_special_tokens=reads_special_tokens)
 
 

@@ -67,7 +67,7 @@ def _arrow_files(part: Path) -> list[Path]:
         names = [file["filename"] for file in state["_data_files"]]
         if names and all(map(_is_file_name, names)):
             return [part / name for name in names]
-    raise HarnessError(f"{part / _STATE} lists no Arrow file of its directory. Save it again with save_to_disk().")
+    raise HarnessError(f"{part / _STATE} lists no Arrow file of its directory. Save the set again with save_to_disk().")
 
 
 def _split_folder(folder: Path, split: str | None) -> Path:

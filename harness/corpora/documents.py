@@ -97,7 +97,7 @@ def documents_in(
         raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
     for file in _text_files(path, notes):
         if not file.is_file():
-            raise HarnessError(f"neither a file nor a directory: {file}.")
+            raise HarnessError(f"neither a file nor a directory: {file}. Remove it.")
         name = sanitize_name(file.name if file == path else str(file.relative_to(path)))
         if _has_fields(file):
             yield from reading.records(file, name)

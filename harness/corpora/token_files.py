@@ -31,7 +31,7 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
         if read_start(file, len(_NPY_MAGIC)) != _NPY_MAGIC:
             size, dtype = file.stat().st_size, token_dtype(vocabulary).newbyteorder("<")
             if not size:
-                raise HarnessError(f"{file} is empty.")
+                raise HarnessError(f"{file} is empty. Remove it, or name another corpus.")
             if size % dtype.itemsize:
                 raise HarnessError(
                     f"{file} has {size:,} bytes, so it does not contain integers of {dtype.itemsize} bytes. Check "

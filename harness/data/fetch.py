@@ -95,7 +95,7 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
     if source is not None and not source.startswith(("http://", "https://")):
         source_folder = paths.expand_home(source)
         if not source_folder.is_dir():
-            raise HarnessError(f"{source} is neither a directory nor an http(s) address.")
+            raise HarnessError(f"{source} is neither a directory nor an http(s) address. Correct --from.")
     with file_errors(folder, "created"):
         folder.mkdir(parents=True, exist_ok=True)
     # A slow server may take its time, but 30 s without a byte end an attempt.
@@ -145,11 +145,11 @@ def _download(file: PublicFile, address: str, place: Path, client: httpx.Client,
                 _store(file, address, response.iter_bytes(), place, progress)
             return
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
-            raise HarnessError(f"cannot download from {shorten(address, 200)}: {error}.") from None
+            raise HarnessError(f"cannot download from {shorten(address, 200)}: {error}. Check the address.") from None
         except (httpx.HTTPError, httpx.StreamError, _TemporaryError) as error:
             if seconds is None:
                 reason = shorten(str(error) or type(error).__name__, 120)
-                raise _UnreachableError(f"{file.name}: cannot download {address} ({reason}).") from None
+                raise _UnreachableError(f"{file.name}: cannot download {address} ({reason}). Try again.") from None
             time.sleep(seconds)
 
 

@@ -63,7 +63,7 @@ def convert(file: Path, folder: Path) -> None:
     try:
         reader = BoundedReader(file)
     except Exception as error:
-        raise HarnessError(f"incomplete, damaged or no GGUF file ({_reason(error)}). Download it again.") from error
+        raise HarnessError(f"not a complete GGUF file ({_reason(error)}). Download it again.") from error
     metadata = {
         key: field.contents() for key, field in reader.fields.items() if field.types[:1] != [GGUFValueType.ARRAY]
     }

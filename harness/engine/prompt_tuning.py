@@ -50,7 +50,7 @@ class PromptTuning:
         embeddings = target.model.get_input_embeddings()
         if not isinstance(embeddings, nn.Embedding):
             raise HarnessError(
-                f"{type(target.model).__name__} models have no embedding table, which a soft prompt needs."
+                f"a soft prompt needs an embedding table: {type(target.model).__name__} has none. Choose another model."
             )
         # Gemma scales them.
         ids = torch.arange(min(tokens, embeddings.num_embeddings), device=embeddings.weight.device)
@@ -139,7 +139,7 @@ class PromptTuning:
             return
         count = self._prompt.numel()
         if state.shape != (2 + 3 * count,):
-            raise HarnessError(f"the stored prompt has {(len(state) - 2) // 3} numbers and this one needs {count}.")
+            raise HarnessError(f"the stored soft prompt has {(len(state) - 2) // 3} numbers, not {count}. Retrain it.")
         self.steps, self._rows = int(state[0]), int(state[1])
         prompt, mean, square = (
             torch.as_tensor(part.reshape(self._prompt.shape), dtype=torch.float32, device=self._prompt.device)

@@ -276,7 +276,7 @@ class Target:
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         if width is None and least is None:
-            raise HarnessError("search() needs a width or a least probability.")
+            raise HarnessError("search() needs a width or a least probability. Pass `width` or `least`.")
         if (width is not None and width < 1) or length < 1 or (least is not None and not 0 < least <= 1):
             raise HarnessError(
                 f"search() got width {width}, length {length} and least {least}. Width and length must be at least 1 "
@@ -299,7 +299,7 @@ class Target:
         Raises HarnessError as `sample` does, and for a target with views, because each view has its own hidden states.
         """
         if self.predictor is not self.runner:
-            raise HarnessError("walk() does not support a target with views.")
+            raise HarnessError("walk() does not support a target with views. Call it on the target without them.")
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         self.require(prefix_length=prefixes.shape[1], suffix_length=length)
@@ -345,7 +345,7 @@ class Target:
         self._check_tokens("prefixes", prefixes)
         self._check_tokens("suffixes", suffixes)
         if len(prefixes) != len(suffixes):
-            raise HarnessError(f"{len(prefixes)} prefixes and {len(suffixes)} suffixes differ in number.")
+            raise HarnessError(f"{len(prefixes)} prefixes and {len(suffixes)} suffixes. Pass one suffix per prefix.")
         self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1], further=further)
 
     def report_step(self, share: float, step: str) -> None:

@@ -84,7 +84,7 @@ class Run:
                 f"{self.id} has no scorecard: it is {self.status.words}. A run gets one when it is over."
             ) from None
         except (OSError, ValueError):
-            raise HarnessError(f"{self._folder.scorecard}: cannot be read.") from None
+            raise HarnessError(f"{self._folder.scorecard}: cannot be read. Use score() instead.") from None
         return content
 
     def score(self) -> Score:

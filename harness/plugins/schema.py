@@ -127,7 +127,7 @@ def _answer_of(file: Path, version: tuple[int, ...], request: str) -> AttackSche
         return _SCHEMA.validate_python(answer)
     except (ValueError, RecursionError):
         start = shorten(repr(output[:80].decode(errors="replace")))
-        raise HarnessError(f"{file}: printed {start} instead of its parameters.") from None
+        raise HarnessError(f"{file}: printed {start} instead of its parameters. Remove what prints.") from None
 
 
 def _output(file: Path, request: bytes) -> bytes:
@@ -159,7 +159,7 @@ def _output(file: Path, request: bytes) -> bytes:
         stdout.seek(0)
         answer = stdout.read(MAX_ANSWER_BYTES + 1)
         if len(answer) > MAX_ANSWER_BYTES:
-            raise HarnessError(f"{file}: the description of its parameters is larger than 1 MiB.")
+            raise HarnessError(f"{file}: the description of its parameters is larger than 1 MiB. Shorten it.")
         if answer:
             return answer
         number, code = process.exit_signal_or_code()

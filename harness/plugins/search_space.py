@@ -110,7 +110,7 @@ def _typed_span(values: str, parameter: Parameter) -> Span:
         numbers = tuple(_number(choice) for choice in choices)
         span = Span(choices=numbers)
     if kind is int and not all(isinstance(number, int) for number in numbers):
-        raise HarnessError(f"{option}: the parameter takes whole numbers only.")
+        raise HarnessError(f"{option}: the parameter is an integer. Write whole numbers.")
     return span
 
 

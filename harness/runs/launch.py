@@ -72,14 +72,14 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     if not status.is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
     if status is Status.FINISHED:
-        raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
+        raise HarnessError(f"{folder.id} is finished, so it cannot be resumed. Start a new run.")
     if status is Status.OUT_OF_TIME:
         raise HarnessError(
             f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more."
         )
     changed = changed_inputs(folder, spec, weights_sha256)
     if changed:
-        raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
+        raise HarnessError(f"{folder.id}: inputs have changed: {', '.join(changed)}. Restore them, or start a new run.")
     _require_libraries(spec)
     _wait_for_lock(folder)
     start_supervisor(folder, last=last)

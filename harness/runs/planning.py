@@ -58,7 +58,7 @@ def plan_attack(
     answers = load_answers(round_)
     if answers is not None and len(answers) != round_examples:
         raise HarnessError(
-            f"{round_.file_with_answers}: {len(answers):,} answers for {round_examples:,} attacked prefixes."
+            f"{round_.file_with_answers}: {len(answers):,} answers for {round_examples:,} prefixes. Store one for each."
         )
     path_records = {
         name: _path_record(name, params.params[name], round_)

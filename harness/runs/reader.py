@@ -205,7 +205,7 @@ class RunReader:
     def __init__(self, path: Path) -> None:
         with as_harness_error(path):
             if not path.exists():
-                raise HarnessError(f"{path}: the run has no store.")
+                raise HarnessError(f"{path}: the run has no store. Restore the file, or start a new run.")
             self.path = path
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_TIMEOUT_SECONDS

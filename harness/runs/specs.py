@@ -185,4 +185,4 @@ def read_spec(path: Path) -> RunSpec:
     try:
         return _SPEC.validate_json(content)
     except ValidationError as error:
-        raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}).") from None
+        raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}). Restore the file.") from None

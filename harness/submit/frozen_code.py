@@ -205,7 +205,7 @@ def _apply(
                 if sign in (b" ", b"+"):
                     added.append(text)
                 if sign not in (b" ", b"-", b"+") or len(removed) > old_count or len(added) > new_count:
-                    raise HarnessError(f"{where}: the hunk has another length than its header says.")
+                    raise HarnessError(f"{where}: the hunk differs in length from its header. Use diff -ruN.")
             # Without old lines, the number is that of the line before.
             file.replace(int(header[1]) - (old_count > 0), removed, added)
         before = line

@@ -28,7 +28,7 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
     if path.suffix.lower() == ".npz":
         arrays = read_archive(path, ("prefixes", "prefix"))
         if len(arrays) != 1:
-            raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
+            raise HarnessError(f"{path}: none of its {len(arrays)} arrays is named `prefixes`. Rename one.")
         (array,) = arrays.values()
     elif path.suffix.lower() == ".npy":
         array = mapped_array(path)
@@ -36,7 +36,7 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
         raise HarnessError(f"{path}: prefixes must be a .npy or .npz file.")
     prefixes = token_rows(path, length=length, vocabulary=vocabulary, array=array)
     if len(prefixes) == 0:
-        raise HarnessError(f"{path}: contains no prefixes.")
+        raise HarnessError(f"{path}: contains no prefixes. Name another file.")
     return prefixes
 
 
@@ -55,11 +55,11 @@ def read_archive(path: Path, preferred_names: Sequence[str]) -> dict[str, NDArra
     except FileNotFoundError:
         raise missing_path(path) from None
     except MemoryError:
-        raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
+        raise HarnessError(f"{path}: an array does not fit into memory. Use a machine with more memory.") from None
     except Exception:  # zipfile, zlib, struct, tokenize and numpy have their own errors for a damaged archive
         arrays = {}
     if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
-        raise HarnessError(f"{path}: not a .npz file of plain arrays.")
+        raise HarnessError(f"{path}: not a .npz file of plain arrays. Save it with numpy.savez().")
     return arrays
 
 
@@ -104,7 +104,7 @@ def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: P
     if answers is not None:
         truth = token_rows(answers, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(truth) != len(attacked):
-            raise HarnessError(f"{answers}: {len(truth):,} answers for {len(attacked):,} prefixes.")
+            raise HarnessError(f"{answers}: {len(truth):,} answers for {len(attacked):,} prefixes. Store one for each.")
     clusters = None
     if truth is not None and prefixes is None:
         clusters = load_clusters(round_, truth)

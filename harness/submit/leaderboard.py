@@ -128,7 +128,7 @@ class OrganizerRecords:
         if self.arrivals is None:
             return
         if (arrival := self.arrivals.get(bundle.name)) is None:
-            raise HarnessError("the list of arrivals does not contain this bundle.")
+            raise HarnessError("the file of --received does not list this bundle. Add a line for it.")
         code_deadline = None if self.frozen is None else round_.code_deadline
         deadlines = (("the bundle", arrival.bundle, round_.closes), ("its frozen code", arrival.code, code_deadline))
         for item, at, deadline in deadlines:
@@ -151,13 +151,13 @@ def read_arrivals(path: Path) -> dict[str, Arrival]:
         for row in rows:
             bundle, code = row["bundle"].strip(), row.get("code_received", "")
             if bundle in arrivals:
-                raise HarnessError(f"{shorten(bundle)} occurs twice.")
+                raise HarnessError(f"{shorten(bundle)} occurs twice. Keep one line.")
             arrivals[bundle] = Arrival(
                 parse_moment(row["received"], may_be_date=False),
                 parse_moment(code, may_be_date=False) if code.strip() else None,
             )
     except csv.Error as error:
-        raise HarnessError(f"{path}: not valid CSV ({error}).") from None
+        raise HarnessError(f"{path}, line {rows.line_num}: not valid CSV ({error}). Correct that line.") from None
     except HarnessError as error:
         raise HarnessError(f"{path}, line {rows.line_num}: {error}") from None
     return arrivals

@@ -85,7 +85,7 @@ def log_to_mlflow(
     except Exception as error:  # an artifact store can be that of any cloud, whose errors have their own classes
         where = sanitize(re.split("[?#]", _LOGIN.sub("", uri), maxsplit=1)[0])
         reason = shorten(sanitize(_LOGIN.sub("", str(error).replace(uri, where))), 160)
-        raise HarnessError(f"{where}: no MLflow server answers, or it refused the export ({reason}).") from None
+        raise HarnessError(f"{where}: no MLflow server answers, or it refused ({reason}). Check --mlflow.") from None
     return run
 
 

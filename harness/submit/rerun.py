@@ -104,7 +104,7 @@ def read_scores(path: Path, rows: int) -> Floats:
     except ValueError:
         raise HarnessError(f"{path}: expected `Example ID,Score` rows.") from None
     if len(scores) != rows:
-        raise HarnessError(f"{path}: {len(scores):,} scores for {rows:,} rows.")
+        raise HarnessError(f"{path}: {len(scores):,} scores for {rows:,} rows, expected one per row.")
     return scores
 
 

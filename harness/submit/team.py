@@ -68,7 +68,7 @@ def description_length(path: Path) -> tuple[str, bool]:
 
     markdown = read_bounded_text(path, limit=_MAX_DESCRIPTION_BYTES)
     if not markdown.strip():
-        raise HarnessError(f"{path}: the file is empty.")
+        raise HarnessError(f"{path}: the file is empty. Describe the attack in it.")
     depth = words = 0
     for token in MarkdownIt("commonmark").enable("table").parse(markdown):
         if token.type.startswith(("table_", "blockquote_")):

@@ -231,7 +231,7 @@ class Verification:
     def _read_produced(self, judging: JudgingData) -> SubmissionRows:
         with self._log.fail_on_error("produced", self._out.parent, "the code did not write a valid submission: "):
             if self._out.is_symlink() or not self._out.is_file():
-                raise HarnessError("out.csv is missing or not a regular file.")
+                raise HarnessError("out.csv is missing, or is a link or a directory instead of a file.")
             produced = read_submission(self._out, judging.submission_rules)
         self.produced = self._out
         self._report["produced_sha256"] = file_sha256(self._out)

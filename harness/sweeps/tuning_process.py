@@ -129,6 +129,6 @@ def _process_of(id_: str) -> Process | None:
             if process.is_here or is_late:
                 return process
         elif is_late:
-            raise HarnessError(f"{lock_file(id_)} names no process. Find it with `fuser {lock_file(id_)}`. Stop it.")
+            raise HarnessError(f"{lock_file(id_)} names no process. `fuser {lock_file(id_)}` finds the one to stop.")
         time.sleep(_POLL_SECONDS)
     return None

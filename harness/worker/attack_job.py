@@ -91,7 +91,7 @@ class AttackContext:
         if self._target is None:
             config = self._request.target
             if config is None:
-                raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
+                raise HarnessError("context.target: the class of the attack has uses_target = False. Set it to True.")
             self._target = self._load(config, "target")
             self._rows_at_load = self._target.rows_at_once
             from harness.engine.first_token import first_token_sentence
@@ -241,8 +241,8 @@ class AttackContext:
             )
         if not is_valid_name(name) or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
-                f"context.keep({shorten(name)!r}): at most {MAX_NAME_LENGTH} valid characters and "
-                f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
+                f"context.keep({shorten(name)!r}): a name has at most {MAX_NAME_LENGTH} valid characters, an "
+                f"array at most {MAX_BODY_BYTES >> 20} MiB. Split larger arrays."
             )
         self._kept[name] = values
         if not self._is_stored:
@@ -284,13 +284,13 @@ class AttackContext:
             return
         suffixes = self._narrow(order.suffixes)
         if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
-            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have.")
+            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have. Pass fewer.")
         self._channel.send("final", {"example": order.ids, "suffix": suffixes})
 
     def emit(self, guesses: Guesses) -> None:
         """Send the attack's guesses to the supervisor in the open batch."""
         if not isinstance(guesses, Guesses):
-            raise HarnessError(f"the attack yielded {type(guesses).__name__}, but must yield Guesses.")
+            raise HarnessError(f"the attack yielded {type(guesses).__name__}. It must yield Guesses.")
         self._check(guesses)
         self._committed.append(guesses)
         if self._log.key == OUTSIDE_ANY_BATCH:

@@ -239,7 +239,7 @@ def is_valid_name(name: str) -> bool:
 def _check_name(stage: str) -> None:
     if not is_valid_name(stage):
         raise HarnessError(
-            f"the stage name {shorten(stage)!r} is longer than {MAX_NAME_LENGTH} characters or contains invalid ones."
+            f"the stage name {shorten(stage)!r} has more than {MAX_NAME_LENGTH} characters, or invalid ones. Rename it."
         )
 
 

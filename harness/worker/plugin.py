@@ -41,7 +41,7 @@ def load_attack(path: Path) -> type[Attack[Any]]:
         names = ", ".join(attack.__name__ for attack in attacks)
         raise HarnessError(f"{path}: defines {len(attacks)} attacks ({shorten(names)}). Keep one per file.")
     if inspect.isabstract(attacks[0]):
-        raise HarnessError(f"{path}: the attack {shorten(attacks[0].__name__)} has no `run`.")
+        raise HarnessError(f"{path}: the attack {shorten(attacks[0].__name__)} has no method `run`. Add it.")
     return attacks[0]
 
 

@@ -141,9 +141,9 @@ def test_an_invalid_file_is_named_before_the_run_starts(machine: Machine) -> Non
     prefixes, answers = (machine.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer"))
     rows, known = np.load(prefixes), np.load(answers)
     for file, content, words in (
-        (prefixes, np.tile(rows, 2), "rows of 16 tokens where the round has 8"),
+        (prefixes, np.tile(rows, 2), "expected rows of 8 tokens, as in the round, found 16"),
         (prefixes, rows[:0], "round small has no examples"),
-        (answers, known[1:], "63 answers for 64 attacked prefixes"),
+        (answers, known[1:], "63 answers for 64 prefixes"),
     ):
         np.save(file, content)
         assert words in _refused(machine, "draws")

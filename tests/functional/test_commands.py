@@ -255,7 +255,7 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     [
         (("draws", "--set", "trails=3"), "harness: --set: unknown parameter 'trails': did you mean trials?"),
         (("draws", "--set", "trials=many"), "harness: --set: trials: must be a whole number, got 'many'"),
-        (("draws", "--set", "trials"), "--set: 'trials' is not NAME=VALUE."),
+        (("draws", "--set", "trials"), "--set: expected NAME=VALUE, got 'trials'."),
         (("draws", "--budget", "soon"), "--budget: 'soon' is not a duration"),
         (("draws", "--target", "gpt2"), "harness: --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "harness: --device: draws does not use a target. Remove --device."),
@@ -337,7 +337,7 @@ def test_fewer_answers_than_prefixes_are_refused(machine: Machine) -> None:
     answers = machine.folder / "answer-64.npy"
     np.save(answers, np.load(answers)[:-1])
     refused = machine.run("run", "draws", *machine.plugin(), code=1)
-    assert "63 answers for 64 attacked prefixes" in refused.stderr
+    assert "63 answers for 64 prefixes" in refused.stderr
     assert machine.folders() == []
 
 

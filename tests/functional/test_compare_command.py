@@ -96,7 +96,10 @@ def test_not_in_train_examples_are_compared_separately(runs: Runs) -> None:
 
 def test_a_round_without_training_rows_has_no_not_in_train_part(runs: Runs) -> None:
     found = runs.compared("untrained untrained-too")
-    assert found["not_in_train_absent_because"] == "round untrained has no training rows to overlap with."
+    assert (
+        found["not_in_train_absent_because"]
+        == "round untrained has no training rows to overlap with. Choose another round."
+    )
     assert found["not_in_train_examples"] is found["not_in_train_contrast"] is None
     assert found["runs"][0]["not_in_train_score"] is None
     assert "no training rows" in runs.printed("untrained untrained-too")
@@ -142,7 +145,7 @@ def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Mach
     hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
     ids = [machine.executed("draws", "--set", "pause=0", "--seed", seed).id for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
-    assert refused.stderr == "harness: round small is blind. Score runs with `harness score RUN --answers NPY`.\n"
+    assert refused.stderr == "harness: round small is blind. Score each run: `harness score RUN --answers NPY`.\n"
     # A file that is not next to its round is searched in the data directory.
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
@@ -191,16 +194,15 @@ def test_curves_are_written_to_a_file(runs: Runs) -> None:
         ("better draws better", "{0} is given twice. Compare different runs."),
         (
             "draws untrained",
-            "{0} attacked round small and {1} round untrained: only runs of one round can be compared.",
+            "{0} attacked round small and {1} round untrained. Compare runs of one round.",
         ),
         (
             "draws changed",
-            "{0} and {1} attacked rounds named small that differ in answer_file, error_cap: "
-            "only runs of one round can be compared.",
+            "{0} and {1} attacked rounds named small that differ in answer_file, error_cap. Compare runs of one round.",
         ),
         (
             "draws limited",
-            "{0} attacked 64 examples and {1} 32: only runs with the same --limit can be compared.",
+            "{0} attacked 64 examples and {1} 32. Compare runs with the same --limit.",
         ),
     ],
 )
@@ -220,4 +222,6 @@ def test_a_run_without_a_store_is_refused(runs: Runs) -> None:
     gone = Path(runs.machine.attack("draws", "--set", "pause=0")["directory"])
     (gone / "run.db").unlink()
     refused = runs.machine.run("compare", *runs.named("better"), gone.name, code=1)
-    assert refused.stderr == f"harness: {gone / 'run.db'}: the run has no store.\n"
+    assert (
+        refused.stderr == f"harness: {gone / 'run.db'}: the run has no store. Restore the file, or start a new run.\n"
+    )

@@ -82,7 +82,7 @@ def test_a_changed_token_changes_the_md5(fetched_data, tmp_path):
 def test_files_that_contradict_the_round_are_named(small_round, tmp_path):
     np.save(small_round.parent / "suffix.npy", np.zeros((5, 7), np.uint16))
     done = harness("data", "status", small_round, data=tmp_path)
-    assert done.returncode == 1 and "rows of 7 tokens where the round has 4" in done.stdout
+    assert done.returncode == 1 and "expected rows of 4 tokens, as in the round, found 7" in done.stdout
     (small_round.parent / "suffix.npy").write_bytes(b"\x80\x04rubbish")
     done = harness("data", "status", small_round, data=tmp_path)
     assert done.returncode == 1 and "not a plain .npy array" in done.stdout and "Traceback" not in done.stderr

@@ -49,7 +49,7 @@ MISBEHAVING = {
     "segfault": "the attack's process was killed by SIGSEGV.",
     "killed": "the attack's process was killed by SIGKILL: by itself or by something outside of the run{line}.",
     "wrong_id": "the attack emitted example id 64, but the round has the ids 0..63.",
-    "no_guesses": "the attack yielded str, but must yield Guesses.",
+    "no_guesses": "the attack yielded str. It must yield Guesses.",
     "two_stages": "the attack has two loops over batches of the stage 'guess'. Rename one of them.",
 }
 FORGING = {

@@ -77,7 +77,7 @@ def test_frozen_code_and_arrivals_decide_who_is_ranked(entered: Bundler, tmp_pat
     assert "not checked" not in done.stderr
     assert done.stdout.splitlines()[1].split()[:3] == ["1", "team", "half"]
     assert done.stdout.splitlines()[2:] == [
-        "also.zip: not ranked: the list of arrivals does not contain this bundle",
+        "also.zip: not ranked: the file of --received does not list this bundle. Add a line for it",
         "none.zip: not ranked: not in time: the bundle arrived at 2023-01-28 13:00:00 UTC, due by 2023-01-27 AoE",
         "quarter.zip: not ranked: 1 file differs from the frozen code: run.sh",
     ]

@@ -142,7 +142,7 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
 
     spec = folder.attack_spec()
     assert str(run_status(folder)) == "stopped"
-    with pytest.raises(HarnessError, match="changed since it began: the weights of some/model"):
+    with pytest.raises(HarnessError, match="inputs have changed: the weights of some/model"):
         _resume_with_target(folder, spec.model_dump_json())
 
 
@@ -164,7 +164,9 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
 @pytest.mark.slow
 def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
     finished = machine.attack("draws", "--set", "pause=0")
-    assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
+    assert (
+        "is finished, so it cannot be resumed. Start a new run." in machine.run("resume", finished["id"], code=1).stderr
+    )
     late = machine.attack("draws", "--set", "pause=1", "--budget", "2s", code=3)
     assert late["status"] == "out_of_time"
     assert "has spent its budget of 0:02" in machine.run("resume", late["id"], code=1).stderr

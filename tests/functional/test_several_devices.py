@@ -200,9 +200,9 @@ def test_a_training_loop_is_run_in_order_by_one_worker(machine: Machine) -> None
     [
         ("cpu", 2, "unknown devices 'cpu'. Use GPUs such as 0,1, all, or cpu:N."),
         ("0,,1", 2, "unknown devices '0,,1'"),
-        ("0,0", 2, "0,0 names a GPU twice."),
+        ("0,0", 2, "0,0 names a GPU twice. Name each GPU once."),
         ("cpu:0", 2, "unknown devices 'cpu:0'"),
-        ("cpu:999", 1, "--devices: cpu:999: this machine has"),
+        ("cpu:999", 1, "--devices: cpu:999: each worker or piece needs a core"),
         ("0,1", 1, "--devices: cuda:0 is not available"),
         ("all", 1, "--devices: the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU."),
     ],

@@ -162,7 +162,7 @@ def test_a_hostile_gguf_file_is_one_sentence(machine: Machine, content: str) -> 
     file = machine.folder / "m.gguf"
     file.write_bytes(HOSTILE_GGUF[content])
     refused = machine.run("run", "greedy", "--round", "demo", "--target", str(file), code=1)
-    assert "m.gguf: incomplete, damaged or no GGUF file (" in refused.stderr and "Traceback" not in refused.stderr
+    assert "m.gguf: not a complete GGUF file (" in refused.stderr and "Traceback" not in refused.stderr
     assert not machine.folders()
 
 

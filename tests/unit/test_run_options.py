@@ -236,8 +236,8 @@ def test_parameters_are_merged_and_those_of_another_attack_are_left_out() -> Non
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"settings": ("trials",)}, "--set: 'trials' is not NAME=VALUE"),
-        ({"settings": ("a=1", "a=2")}, "--set: a was given twice"),
+        ({"settings": ("trials",)}, "--set: expected NAME=VALUE, got 'trials'"),
+        ({"settings": ("a=1", "a=2")}, "--set: a is set twice"),
         ({"devices": "two"}, "--devices: unknown devices 'two'. Use GPUs such as 0,1, all, or cpu:N"),
         ({"devices": "1,01"}, "--devices: 1,01 names a GPU twice"),
         ({"devices": "0", "device": "cpu"}, "--devices: cannot be used together with --device"),

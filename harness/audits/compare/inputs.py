@@ -81,7 +81,7 @@ def with_control(pairs: Pairs, control: Pairs | None, copies: Path | None = None
         length, of_control = (getattr(sequences, part).shape[1] for sequences in (pairs, control))
         if length != of_control:
             raise HarnessError(
-                f"the {part} have {length} tokens, and those of the control {of_control}. Set --prefix-tokens and "
+                f"the {part} have {length} tokens, and the control's {part} {of_control}. Set --prefix-tokens and "
                 "--suffix-tokens."
             )
     if both := len(_row_keys(pairs).keys() & _row_keys(control).keys()):
@@ -108,14 +108,14 @@ def read_copies(path: Path | None, pairs: Pairs) -> Ints:
         return np.full(len(pairs), _UNKNOWN)
     copies = np.asarray(mapped_array(path))
     if copies.ndim != 1 or not np.issubdtype(copies.dtype, np.integer):
-        raise HarnessError(f"{path}: expected integers [pairs], found {copies.dtype} {list(copies.shape)}.")
+        raise HarnessError(f"{path}: expected one integer per pair, found {copies.dtype} {list(copies.shape)}.")
     if len(copies) != pairs.source_rows:
         raise HarnessError(
             f"{path} has {len(copies):,} numbers of copies, and there are {pairs.source_rows:,} pairs. Give one for "
             "each pair."
         )
     if len(copies) and int(copies.min()) < 0:
-        raise HarnessError(f"{path}: contains a negative number of copies.")
+        raise HarnessError(f"{path}: a number of copies is negative. Write 0 or more.")
     return copies[pairs.rows].astype(np.int64)
 
 
@@ -175,7 +175,7 @@ def stored_targets(audit: StoredAudit) -> tuple[str, Pairs, list[StoredTarget]]:
     for model, name in enumerate(names):
         sequences, logprobs = tokens_by_sequence(audit.rows("token"), model, pairs.prefix_length, SCHEMES)
         if len(sequences) < len(pairs):
-            raise HarnessError(f"{audit.id} has not measured all sequences of {name}. Continue with harness resume.")
+            raise HarnessError(f"{audit.id} has not measured all sequences for target {name}. Use harness resume.")
         targets.append(StoredTarget(name, logprobs, params.top_k))
     return audit.id, pairs, targets
 

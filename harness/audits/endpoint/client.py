@@ -224,7 +224,7 @@ class Endpoint:
                 trust_env=not is_loopback(url.host),
             )
         except UnicodeEncodeError:
-            raise HarnessError("the API key contains characters outside ASCII. Set the key alone.") from None
+            raise HarnessError("the API key contains characters outside ASCII. Copy the key again.") from None
         except (ImportError, ValueError, httpx.InvalidURL):
             raise HarnessError(
                 f"{self.url}: cannot be reached{self._through}. Use an http or https proxy, or set NO_PROXY to "
@@ -482,7 +482,7 @@ def _clean_key(key: str | None) -> str | None:
     """Return `key` without surrounding whitespace, None if nothing is left."""
     key = (key or "").strip()
     if any(unicodedata.category(character) == "Cc" for character in key):
-        raise HarnessError("the API key contains control characters, such as a line break. Set the key alone.")
+        raise HarnessError("the API key contains control characters, such as a line break. Remove them.")
     return key or None
 
 

@@ -157,8 +157,8 @@ class EndpointParams(AuditParams):
             raise ValueError(f"the URL contains a user name or a password; set {ENDPOINT_KEYS[0]} instead")
         if url.fragment or any(name != _API_VERSION for name in url.params):
             raise ValueError(
-                f"the URL has a query or a fragment that cannot be sent, only {_API_VERSION} can; remove it, and set "
-                f"{ENDPOINT_KEYS[0]} if it is a key"
+                f"the URL has a fragment, or a query with more than {_API_VERSION}; remove them, and set a key in "
+                f"{ENDPOINT_KEYS[0]}"
             )
         address = endpoint.partition("?")[0].rstrip("/").removesuffix("/completions").removesuffix("/chat")
         return f"{address}?{url.query.decode()}" if url.query else address

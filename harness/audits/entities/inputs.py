@@ -96,7 +96,7 @@ def read_inputs(
     for was, names in (("was", lists.inside), ("was not", lists.outside)):
         if len(names) < _FEWEST_NAMES:
             raise HarnessError(
-                f"{len(names)} names that the model {was} trained on are left. Each list needs at least "
+                f"{len(names)} names that the model {was} trained on are usable. Add names: each list needs "
                 f"{_FEWEST_NAMES}."
             )
     prompts_read, notes = read_prompts(prompts)

@@ -165,7 +165,7 @@ def count_votes(inside: Floats, outside: Floats) -> NDArray[np.uint16]:
     inside, outside: confidences [prompts, n] and [prompts, m]. Raises HarnessError for more than 65,535 prompts.
     """
     if len(inside) > np.iinfo(np.uint16).max:
-        raise HarnessError(f"the majority vote takes at most 65,535 prompts, not {len(inside):,}.")
+        raise HarnessError(f"the majority vote takes at most 65,535 prompts, not {len(inside):,}. Shorten --prompts.")
     counters = np.zeros((inside.shape[1], outside.shape[1]), np.uint16)
     for of_inside, of_outside in zip(inside, outside, strict=True):
         counters += of_inside[:, None] > of_outside

@@ -159,7 +159,7 @@ def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int)
     if not inside or not outside:
         raise HarnessError(
             f"{len(inside)} of {len(source)} Wikidata names are in the corpus and {len(outside)} are not. Both lists "
-            "need names."
+            "need names: query for more."
         )
     sample = np.random.default_rng([seed, 0]).permutation(len(outside))[: len(inside)]
     notes = []

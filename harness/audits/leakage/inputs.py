@@ -117,16 +117,16 @@ def _fitted(
     """Return prefixes and suffixes cut to size. Raises HarnessError if they do not fit a model."""
     for part, length, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
         if length is not None and length > tokens.shape[1]:
-            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {length}. Set --{part}-tokens.")
+            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens. Lower --{part}-tokens {length}.")
     prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
     suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
     if not len(prefixes):
-        raise HarnessError(f"{name} contains no pair.")
+        raise HarnessError(f"{name} contains no pair. Name a source with one or more.")
     largest = max(int(prefixes.max()), int(suffixes.max()))
     for model in models:
         vocabulary = configured_number(model.path, VOCABULARY_KEYS)
         if vocabulary is not None and largest >= vocabulary:
-            raise HarnessError(f"{name} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
+            raise HarnessError(f"{model.id} has no token {largest:,}, which {name} contains. Choose another target.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
     return prefixes, suffixes
 
@@ -142,7 +142,7 @@ def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
         raise HarnessError(f"no array {sorted(absent)[0]!r} in {path}. An .npz of pairs has `prefixes` and `suffixes`.")
     prefixes, suffixes = (_checked_tokens(arrays[name], f"{path}, {name}") for name in ("prefixes", "suffixes"))
     if len(prefixes) != len(suffixes):
-        raise HarnessError(f"{path} has {len(prefixes):,} prefixes and {len(suffixes):,} suffixes.")
+        raise HarnessError(f"{path} has {len(prefixes):,} prefixes, {len(suffixes):,} suffixes. Store one for each.")
     return prefixes, suffixes
 
 
@@ -150,7 +150,7 @@ def _row_pairs(path: Path, prefix_length: int) -> tuple[Tokens, Tokens]:
     rows = _checked_tokens(np.asarray(mapped_array(path)), str(path))
     if rows.shape[1] <= prefix_length:
         raise HarnessError(
-            f"rows of {rows.shape[1]} tokens have no suffix after a prefix of {prefix_length}: {path}. Set "
+            f"rows of {rows.shape[1]} tokens have no suffix after a prefix of {prefix_length}: {path}. Lower "
             "--prefix-tokens."
         )
     return rows[:, :prefix_length], rows[:, prefix_length:]
@@ -160,7 +160,7 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or array.shape[1] < 1:
         raise HarnessError(f"{where}: expected integers [rows, tokens], found {array.dtype} {list(array.shape)}.")
     if array.size and int(array.min()) < 0:
-        raise HarnessError(f"{where}: contains a negative token.")
+        raise HarnessError(f"{where}: contains the token {array.min()}. Token ids start at 0.")
     return array
 
 
@@ -273,7 +273,7 @@ def stored_leakage(audit: StoredAudit) -> tuple[LeakageParams, Pairs, Sequence[s
     Raises HarnessError for another audit.
     """
     if audit.audit != "leakage":
-        raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
+        raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}. Name a leakage audit with --run.")
     params, pairs = LeakageParams.model_validate(audit.params), audit.inputs
     assert isinstance(pairs, Pairs)
     names, _ = pairs.split_models(params.model_names(tuple(audit.models)))
@@ -289,7 +289,7 @@ def stored_data_set(audit: StoredAudit) -> DataSet:
     settings = read_measurements(audit.rows, len(names)).settings
     whole = [setting for setting in settings if setting.prefix_length == pairs.prefix_length]
     if len(whole) < len(names) or len(whole[-1].sequences) + whole[-1].unmeasured < len(pairs):
-        raise HarnessError(f"{audit.id} has not measured all sequences. Continue with harness resume.")
+        raise HarnessError(f"{audit.id} has not measured all its sequences. Continue it with harness resume.")
     data_set = whole[-1].data_set(names[whole[-1].model], params)
     logs = {scheme: np.asarray(values).tolist() for scheme, values in data_set.logs.items()}
     return data_set._replace(name=f"{data_set.name}, {audit.id}", logs=logs)
@@ -326,8 +326,8 @@ class LeakageSubject(PairSubject):
         longest = max(params.prefix_lengths, default=0)
         if longest > pairs.prefix_length:
             raise HarnessError(
-                f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. "
-                "Set --prefix-tokens to cut longer ones."
+                f"--shorter-prefixes {longest}: the prefixes have {pairs.prefix_length} tokens. "
+                "Lower that number, or raise --prefix-tokens."
             )
         if params.endpoint is not None:
             require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)

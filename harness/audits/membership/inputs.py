@@ -152,7 +152,7 @@ def _read_side(
     if not side:
         reason = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(
-            f"{source_name(source)} contains no document of {params.least_tokens} tokens.{reason} Set --least-tokens."
+            f"{source_name(source)} contains no document of {params.least_tokens} tokens.{reason} Lower --least-tokens."
         )
     return side
 

@@ -178,7 +178,7 @@ def _decode(rows: Tokens, tokenizer_file: Path) -> list[str]:
     tokenizer = load_tokenizer(tokenizer_file)
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if rows.size and int(rows.max()) >= size:
-        raise HarnessError(f"the round contains token {int(rows.max()):,}, and {tokenizer_file} has {size:,} tokens.")
+        raise HarnessError(f"{tokenizer_file} has no token {rows.max():,}, which the round contains. Choose another.")
     return tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)
 
 
@@ -241,7 +241,7 @@ def read_inputs(
             return sampled(str(side.path), _file_paragraphs(side, cutting, notes))
         files.append(read_completions(side.path, params, notes))
         if files[0].by_model.keys() != files[-1].by_model.keys() or files[0].prompt_length != files[-1].prompt_length:
-            raise HarnessError(f"{side.path}: has other models or fields than the completions of the corpus.")
+            raise HarnessError(f"{side.path}: other models or fields than in the corpus. Use the same in both.")
         return sampled(str(side.path), files[-1].paragraphs)
 
     samples = [read(source)]
@@ -268,7 +268,7 @@ def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iter
     length, longest = cutting.prompt_length, cutting.longest_suffix
     if length is None:
         raise HarnessError(
-            f"prefixes of a round differ in length, and prompts from {files.path} need one. Set --prompt-length."
+            f"prefixes of a round differ in length, and prompts from {files.path} need one length. Set --prompt-length."
         )
     for document in files.documents(notes):
         for number, text in enumerate(paragraphs_of(document.lines), start=1):

@@ -166,7 +166,7 @@ def test_out_of_memory_halves_the_rows(neo, prefixes, fail_passes):
 
 
 def test_invalid_input_is_refused(neo, prefixes):
-    with pytest.raises(HarnessError, match="differ in number"):
+    with pytest.raises(HarnessError, match="Pass one suffix per prefix"):
         exact_logprobs(neo, prefixes, prefixes[:2], [Policy()])
     with pytest.raises(HarnessError, match=r"0\.\.60"):
         exact_logprobs(neo, prefixes, prefixes + 50, [Policy()])

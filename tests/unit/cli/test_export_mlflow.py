@@ -157,8 +157,8 @@ def test_a_run_that_goes_on_and_an_unknown_one_are_refused(harness: CommandLine,
 def test_options_that_contradict_each_other_are_refused(harness: CommandLine, home: Path, store: str) -> None:
     ended_run(home)
     assert "Remove --out, --all, --trials and --force" in refused(harness, "--mlflow", store, "--all", code=2)
-    assert "with --mlflow only" in refused(harness, "--redact", code=2)
-    assert "with --mlflow only" in refused(harness, "--experiment", "x", code=2)
+    assert "needs --mlflow" in refused(harness, "--redact", code=2)
+    assert "needs --mlflow" in refused(harness, "--experiment", "x", code=2)
     assert "name an address" in refused(harness, "--mlflow", "", code=2)
 
 

@@ -254,7 +254,7 @@ WRONG = (
         ),
     ),
     Wrong("run baseline --set trials=many", 2, ("--set: trials: must be a whole number, got 'many'",)),
-    Wrong("run baseline --set trials", 2, ("--set: 'trials' is not NAME=VALUE",)),
+    Wrong("run baseline --set trials", 2, ("--set: expected NAME=VALUE, got 'trials'",)),
     Wrong(
         "audit sequence texts --target demo --prompt-length ten",
         2,

@@ -177,7 +177,7 @@ def test_rules_of_the_contest_change_no_record_of_the_round(folder):
 
 def test_a_circular_base_is_refused(folder):
     (folder / "small.toml").write_text('base = "other.toml"\n')
-    assert "refers back" in error_of(folder / "other.toml", 'base = "small.toml"\n')
+    assert "leads back" in error_of(folder / "other.toml", 'base = "small.toml"\n')
 
 
 @pytest.mark.parametrize(
@@ -234,18 +234,26 @@ def test_folds_keep_clusters_whole_and_have_similar_sizes(clusters, folds):
 @pytest.mark.parametrize(
     ("field", "rows", "message"),
     [
-        ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy has 19 rows, but there are 20 attacked"),
+        ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy: 19 rows for 20 attacked"),
         ("preprefix", np.zeros((20, 5)), r"preprefix\.npy: expected integers"),
         (
             "train_preprefix",
             np.zeros((41, 5), np.uint16),
-            r"train_preprefix\.npy has 41 rows, but there are 40 training",
+            r"train_preprefix\.npy: 41 rows for 40 training",
         ),
         ("train_preprefix", np.full((40, 5), 100), r"train_preprefix\.npy: row 0 contains a token outside 0\.\.99"),
-        ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy has 40 rows, but there are 39 training"),
-        ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
+        ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy: 40 rows for 39 training"),
+        (
+            "train_suffix",
+            np.zeros((40, 4), np.uint16),
+            r"train_suffix\.npy: expected rows of 3 tokens, as in the round, found 4",
+        ),
         ("train_suffix", np.full((40, 3), 100), r"train_suffix\.npy: row 0 contains a token outside 0\.\.99"),
-        ("prefix", np.zeros((20, 39), np.uint16), r"prefix\.npy: rows of 39 tokens where the round has 40"),
+        (
+            "prefix",
+            np.zeros((20, 39), np.uint16),
+            r"prefix\.npy: expected rows of 40 tokens, as in the round, found 39",
+        ),
         ("prefix", np.zeros((20, 40)), r"prefix\.npy: expected integers of shape \[rows, tokens\]"),
         ("prefix", np.full((20, 40), 100), r"prefix\.npy: row 0 contains a token outside 0\.\.99"),
     ],
@@ -270,7 +278,7 @@ def test_pre_prefixes_may_be_absent(folder):
         ("/dev/zero", "not a regular file"),
         ("./", "not a regular file"),
         ("satml-dve", "did you mean satml-dev"),
-        ("demo:fold3of3", "folds are numbered from 0"),
+        ("demo:fold3of3", "the folds are 0 to 2"),
     ],
 )
 def test_a_round_that_does_not_exist_is_refused(name: str, message: str) -> None:

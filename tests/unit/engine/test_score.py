@@ -85,7 +85,7 @@ def test_no_suffixes_give_no_scores(neo):
 @pytest.mark.parametrize(
     ("prefixes_", "suffixes", "sentence"),
     [
-        (np.zeros((2, 3), int), np.zeros((3, 3), int), "differ in number"),
+        (np.zeros((2, 3), int), np.zeros((3, 3), int), "2 prefixes and 3 suffixes. Pass one"),
         (np.zeros((2, 3), int), np.full((2, 3), 61), "suffixes contain a token outside"),
         (np.zeros((2, 60), int), np.zeros((2, 5), int), "context of 64 tokens"),
         (np.zeros((2, 3), int), np.zeros((2, 0), int), "suffixes must be integers"),

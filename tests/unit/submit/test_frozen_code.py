@@ -189,10 +189,10 @@ def test_a_patch_fits_exactly_or_not_at_all(patched: tuple[Path, Path], patch: b
         (b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-x\n+y\n", "line 2: not a change of one file in code/"),
         (b"--- " + b"a/" * 300_000 + b"\n+++ b/run.sh\n", "line 2: not a change of one file in code/"),
         (PATCH + PATCH, "line 10: a second change of attack/a.py"),
-        (PATCH[:-7], "fix.patch, line 3: the hunk has another length than its header says"),
-        (PATCH.replace(b"+1,4", b"+1,5"), "line 3: the hunk has another length"),
-        (PATCH.replace(b"-1,3", b"-1,1"), "line 3: the hunk has another length"),
-        (PATCH.replace(b" one", b"one"), "line 3: the hunk has another length"),
+        (PATCH[:-7], "fix.patch, line 3: the hunk differs in length from its header. Use diff -ruN"),
+        (PATCH.replace(b"+1,4", b"+1,5"), "line 3: the hunk differs in length"),
+        (PATCH.replace(b"-1,3", b"-1,1"), "line 3: the hunk differs in length"),
+        (PATCH.replace(b" one", b"one"), "line 3: the hunk differs in length"),
     ],
 )
 def test_a_hostile_patch_is_refused_with_its_line(patched: tuple[Path, Path], patch: bytes, fault: str) -> None:

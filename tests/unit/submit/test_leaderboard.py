@@ -298,7 +298,7 @@ def test_late_bundles_and_late_code_are_not_ranked(tmp_path: Path) -> None:
         "late-code.zip": "not in time: its frozen code arrived at 2023-01-21 12:00:00 UTC, due by 2023-01-20 AoE",
         "late.zip": "not in time: the bundle arrived at 2023-01-28 12:00:00 UTC, due by 2023-01-27 AoE",
         "no-code.zip": "not in time: its frozen code arrived at an unknown time, due by 2023-01-20 AoE",
-        "unlisted.zip": "the list of arrivals does not contain this bundle",
+        "unlisted.zip": "the file of --received does not list this bundle. Add a line for it",
     }
     without_code = _ranked(bundles, judging, OrganizerRecords(None, arrivals))
     assert {entry.bundle for entry in without_code if entry.place} == {"in-time.zip", "late-code.zip", "no-code.zip"}

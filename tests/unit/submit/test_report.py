@@ -96,7 +96,7 @@ def test_a_blind_round_is_reported_without_verdicts(home: Path) -> None:
     runs = [ended_run(home, is_blind=True, id_=id_) for id_ in ("aaaa-x", "bbbb-x")]
     parsed = assert_harmless(report_page(runs, redact=False))
     assert parsed.tags["svg"] == 1
-    assert "is blind. Score runs with" in parsed.text
+    assert "is blind. Score each run" in parsed.text
     assert "✓" not in parsed.text and "✗" not in parsed.text
     assert "The first rows of the submission (blind round):" in parsed.text
     for reported in (runs, runs[:1]):

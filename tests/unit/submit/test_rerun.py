@@ -89,7 +89,7 @@ def test_an_empty_array_is_refused(tmp_path: Path) -> None:
 
 def test_several_unnamed_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", ROWS, ROWS)
-    _refused(tmp_path / "p.npz", "contains 2 arrays, none of them named `prefixes`")
+    _refused(tmp_path / "p.npz", "none of its 2 arrays is named `prefixes`")
 
 
 def test_missing_files_folders_and_other_types_are_refused(tmp_path: Path) -> None:

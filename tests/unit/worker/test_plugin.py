@@ -85,7 +85,7 @@ def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
         ("x = (", "line 1: SyntaxError: '(' was never closed"),
         ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
         ("x = 1", "defines no attack"),
-        ("from harness import Attack\nclass A(Attack):\n    name = 'a'", "the attack A has no `run`"),
+        ("from harness import Attack\nclass A(Attack):\n    name = 'a'", "the attack A has no method `run`"),
         (ATTACK + "\nclass Two(Shared):\n    name = 'two'", "defines 2 attacks (One, Two)"),
     ],
 )

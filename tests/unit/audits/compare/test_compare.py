@@ -171,7 +171,7 @@ def test_audits_that_do_not_fit_are_refused(pairs: Pairs, tmp_path: Path):
     for file, words in (
         ("few.npy", "has 3 numbers of copies, and there are 50 pairs"),
         ("real.npy", "expected integers"),
-        ("negative.npy", "contains a negative number"),
+        ("negative.npy", "a number of copies is negative"),
     ):
         with pytest.raises(HarnessError, match=words):
             read_copies(tmp_path / file, of_source)

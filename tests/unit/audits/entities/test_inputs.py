@@ -168,7 +168,7 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
     file.write_text("Ada Byron\nIan Wright\n")
     with pytest.raises(HarnessError, match="either two lists or a corpus"):
         read_inputs(in_train=file, wikidata=file)
-    with pytest.raises(HarnessError, match=r"^0 names that the model was trained on are left"):
+    with pytest.raises(HarnessError, match=r"^0 names that the model was trained on are usable"):
         read_inputs(in_train=file, out_train=file)
 
 

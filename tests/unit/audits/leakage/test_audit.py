@@ -250,7 +250,9 @@ def test_curves_of_another_data_set_come_from_its_audit(short_suffixes, swept, f
     for one, other in zip(drawn.series, wanted.series, strict=True):
         assert (one.name, one.key) == (other.name, other.key) and np.array_equal(one.y, other.y)
     killed = _context(params, pairs, TINY, batches=1).run_until_killed()
-    with pytest.raises(HarnessError, match=r"other has not measured all sequences\. Continue with harness resume\."):
+    with pytest.raises(
+        HarnessError, match=r"other has not measured all its sequences\. Continue it with harness resume\."
+    ):
         stored_data_set(stored(killed, "demo-tiny"))
 
 

@@ -106,8 +106,8 @@ def _array(path: Path, array) -> Path:
         (lambda p: p / "absent.jsonl", PairSize(), "no such file"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 60))), PairSize(), "expected integers"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 50), int)), PairSize(), "have no suffix"),
-        (lambda p: _array(p / "a.npy", np.full((3, 60), 999)), PairSize(), "demo-tiny has 384 tokens"),
-        (lambda p: _array(p / "a.npy", np.full((3, 60), -1)), PairSize(), "negative token"),
+        (lambda p: _array(p / "a.npy", np.full((3, 60), 999)), PairSize(), "demo-tiny has no token 999"),
+        (lambda p: _array(p / "a.npy", np.full((3, 60), -1)), PairSize(), "contains the token -1"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 400), int)), PairSize(), "context of demo-tiny is 256"),
         (lambda p: _array(p / "a.npy", np.zeros((0, 60), int)), PairSize(), "contains no pair"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 60), int)), PairSize(suffix=11), "a suffix has 10 tokens"),
@@ -141,7 +141,7 @@ def test_an_archive_needs_both_arrays_with_equally_many_rows(tmp_path):
     with pytest.raises(HarnessError, match="no array 'suffixes'"):
         _pairs(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", prefixes=np.zeros((2, 3), int), suffixes=np.zeros((3, 3), int))
-    with pytest.raises(HarnessError, match="2 prefixes and 3 suffixes"):
+    with pytest.raises(HarnessError, match="2 prefixes, 3 suffixes"):
         _pairs(tmp_path / "b.npz")
 
 
@@ -280,7 +280,7 @@ def test_a_corpus_is_read_with_a_tagger_which_is_the_last_model(tmp_path):
     ):
         with pytest.raises(HarnessError, match=sentence):
             read(LeakageSubject(**corpus, **fields))
-    with pytest.raises(HarnessError, match="--shorter-prefixes: prefixes have 50 tokens, not 90"):
+    with pytest.raises(HarnessError, match="--shorter-prefixes 90: the prefixes have 50 tokens"):
         read(LeakageSubject(**corpus, tagger="ner"), 90)
 
 
@@ -288,7 +288,7 @@ def test_a_prefix_length_beyond_the_prefixes_is_refused():
     for size, longest in ((None, 50), (20, 20)):
         subject = LeakageSubject(round="demo", prefix_tokens=size, limit=5)
         assert read(subject, 10, longest).prefix_lengths == (10, longest)
-        with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
+        with pytest.raises(HarnessError, match=rf"--shorter-prefixes 90: the prefixes have {longest} tokens"):
             read(subject, 10, 90)
 
 
