@@ -62,9 +62,7 @@ TAU = Measure(
     "the rank correlation of the prompts' M-MEM on dev, on test, or from dev to test; the case is the other model",
     unit=Unit.NUMBER,
 )
-TAU_P = Measure(
-    "kendall_p_value", "p of Kendall's τ", "the p-value of no correlation of the orders", unit=Unit.P_VALUE
-)
+TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "the p-value of no correlation of the orders", unit=Unit.P_VALUE)
 BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
 PROPERTY = Measure(
     "property_correlation",

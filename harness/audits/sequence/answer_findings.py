@@ -122,7 +122,7 @@ def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
         (
             sum(answer.ended_early for answer in counted),
             "that ended at a limit of tokens before the suffix's number of words: {:,}. Thresholds that need more "
-            "words fail. Raise the server's limit of tokens.",
+            "words fail. Raise the server's limit of tokens, unless the context of the model is full.",
         ),
         (
             sum(answer.state == State.COMPLETED and not answer.text for answer in counted),
