@@ -168,8 +168,8 @@ def test_an_invalid_key_is_refused_without_showing_it(key: str, says: str) -> No
         ({"endpoint": "ftp://host", "endpoint_model": "gpt"}, "not an http"),
         ({"endpoint": "localhost:80", "endpoint_model": "gpt"}, "not an http"),
         ({"endpoint": "http://me:secret@host/v1", "endpoint_model": "gpt"}, "set HARNESS_ENDPOINT_KEY instead"),
-        ({"endpoint": "http://host/v1?key=secret", "endpoint_model": "gpt"}, "only api-version can; remove it"),
-        ({"endpoint": "http://host/v1?api-version=1&code=secret", "endpoint_model": "gpt"}, "only api-version can"),
+        ({"endpoint": "http://host/v1?key=secret", "endpoint_model": "gpt"}, "more than api-version; remove them"),
+        ({"endpoint": "http://host/v1?api-version=1&code=secret", "endpoint_model": "gpt"}, "more than api-version"),
         (
             {"endpoint": "http://host/v1#secret", "endpoint_model": "gpt"},
             "a fragment, or a query with more than api-version",
