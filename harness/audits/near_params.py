@@ -11,7 +11,7 @@ CHARACTER_EDITS = (5, 10, 20)
 class NearParams(SchemeParams):
     """The parameters of an audit that measures near-verbatim probabilities."""
 
-    near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0: none.")
+    near: int = Field(100, ge=0, description="Number of sequences with a near-verbatim lower bound; 0: none.")
     edits: int = Field(5, ge=1, le=50, description="Maximum edits for --near.")
     beams: int = Field(16, ge=1, le=256, description="Beam width for --near.")
 

@@ -17,8 +17,8 @@ class Policy(BaseModel):
 
     Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as in Hugging Face),
     temperature, top-k, top-p (the smallest set of most likely tokens whose mass is at least p, Holtzman et al. 2020),
-    typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing. With `decay_tokens`, the
-    temperature changes linearly to 1 over that many suffix tokens (Carlini et al. 2021).
+    typical-p (Meister et al. 2023). These do nothing: top_k = None, and 1 for each of the others. With `decay_tokens`,
+    the temperature changes linearly to 1 over that many suffix tokens (Carlini et al. 2021).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

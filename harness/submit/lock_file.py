@@ -66,7 +66,7 @@ def torch_install_arguments(version: str) -> str:
     Raises HarnessError if the text is not a version: it may be untrusted, and pip would read further words as options.
     """
     if not _VERSION.fullmatch(version):
-        raise HarnessError(f"{shorten(version)!r} is not a version of torch.")
+        raise HarnessError(f"{shorten(version)!r} is not a version of torch, such as 2.13.0.")
     build = _BUILD.search(version)
     index = f" --index-url https://download.pytorch.org/whl/{build['build']}" if build else ""
     return f"torch=={version.partition('+')[0]}{index}"

@@ -59,7 +59,7 @@ class BookParams(NearParams, ScoringParams):
         le=1024,
         description="Tokens kept by top-k. A vLLM server returns only 20 unless started with --max-logprobs.",
     )
-    near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0: none.")
+    near: int = Field(100, ge=0, description="Number of windows with a near-verbatim lower bound; 0: none.")
     prefix_tokens: int = Field(50, ge=1, le=4096, description="Number of tokens of a window that the model is given.")
     suffix_tokens: int = Field(50, ge=1, le=4096, description="Number of next tokens, whose probability is computed.")
     stride: int = Field(10, ge=1, le=1_000_000, description="Distance between the starts of two windows.")

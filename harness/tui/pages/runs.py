@@ -53,7 +53,7 @@ FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near 
 FIRST_CONTINUATION = " valley of Nerlula. Nobody in Nerlula followed Kangovex's pillar beside the pale compass."
 """Example 995 of the demo, and how the bundled model continues it."""
 _WAYS_IN = {
-    "enter  demo": "Attack the bundled model: about 30 s, no download. Guesses and the curve grow while you watch.",
+    "enter  demo": "Attack the bundled model: about a minute, no download. Guesses and the curve grow while you watch.",
     "n  your model": "Attack a hub model, a directory or a GGUF file. `harness new round` makes a round from your "
     "texts. 3 n starts an audit.",
     "6 f  SaTML 2023": "Fetch the 15,000 prefixes of the challenge: 14 MB. Its target has 1.3 B parameters.",
