@@ -94,7 +94,7 @@ def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tun
     is_round = name.endswith(".toml") or "/" in name or name.partition(":")[0] in built_in_rounds()
     attack_names = [attack.name for attack in find_attacks()]
     if is_round and name in attack_names:
-        raise HarnessError(f"{name} is a round and an attack. Name the round's TOML file, or --attacks DIR.")
+        raise HarnessError(f"{name} is a round and an attack. Name the round's file, or give --attacks for the attack.")
     if is_round:
         return load_round(name)
     if name in attack_names:

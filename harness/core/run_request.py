@@ -129,7 +129,7 @@ class RunRequest(ModelOptions):
         None,
         metavar="DURATION",
         unset="the round's",
-        description="Wall-clock limit, such as 24h.",
+        description="Wall-clock limit of a run, such as 24h.",
     )
     seed: int = seed_option()
     settings: tuple[str, ...] = option(

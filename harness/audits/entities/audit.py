@@ -117,7 +117,7 @@ class EntitiesParams(AuditParams):
 
     match: Match = Field(
         Match.OFFSETS,
-        description="Tokens that count as the name: those at its place, or all that the name contains (source).",
+        description="Tokens that count as the name. offsets: those at its place; source: all that it contains.",
     )
     labels: tuple[str, ...] = option(
         (), name="label", unset="PER or PERSON", description="Label of the model for a person; repeatable."
