@@ -200,7 +200,7 @@ async def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder]
     other = stored_run(machine.folder, "ijkl-other", round_name="other")
     leak_examples(machine.folder, 16)
     async with open_comparison((pair[0], other)) as pilot:
-        await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
+        await until(pilot, lambda: "Compare runs of one round" in text_of(pilot, "#header"))
         header = pilot.app.screen.query_one("#header")
         assert header.styles.border_top[0] == "round" and header.size.height > 40
         await pilot.press("u", "tab", "enter", "]", "escape")

@@ -190,7 +190,7 @@ def test_latest_is_the_newest_of_the_kind_that_a_command_needs(harness: CommandL
     assert harness("show", "latest", "--json").json["id"] == folder.id
     assert "there is no audit yet" in harness("audit", "compare", "--run", "latest").err
     assert "there is no audit yet" in harness("show", "latest", "--redact").err
-    assert "there is no sweep yet" in harness("show", "latest", "--baseline", "a").err
+    assert "needs a sweep, and there is none yet" in harness("show", "latest", "--baseline", "a").err
     assert "unknown attack 'removed'" in harness("resume", "latest", "--runs", "9").err
     change_spec(folder, parent=tuning.id)
     folder.code.mkdir()

@@ -102,13 +102,13 @@ def _with_type(content: bytes, kind: int) -> bytes:
 
 
 DAMAGED = {
-    "empty": (lambda content: b"", "no GGUF file .*empty"),
-    "another format": (lambda content: b"<html>" + content, "no GGUF file .*magic invalid"),
-    "half": (lambda content: content[: len(content) // 2], "incomplete, damaged"),
-    "header alone": (lambda content: content[:24], "incomplete, damaged"),
-    "2^60 tensors": (lambda content: content[:8] + struct.pack("<Q", 1 << 60) + content[16:], "incomplete"),
-    "2^60 fields": (lambda content: content[:16] + struct.pack("<Q", 1 << 60) + content[24:], "incomplete, damaged"),
-    "future quantization": (lambda content: _with_type(content, 999), "incomplete, damaged .*999"),
+    "empty": (lambda content: b"", "complete GGUF file .*empty"),
+    "another format": (lambda content: b"<html>" + content, "complete GGUF file .*magic invalid"),
+    "half": (lambda content: content[: len(content) // 2], "complete GGUF file"),
+    "header alone": (lambda content: content[:24], "complete GGUF file"),
+    "2^60 tensors": (lambda content: content[:8] + struct.pack("<Q", 1 << 60) + content[16:], "complete GGUF file"),
+    "2^60 fields": (lambda content: content[:16] + struct.pack("<Q", 1 << 60) + content[24:], "complete GGUF file"),
+    "future quantization": (lambda content: _with_type(content, 999), "complete GGUF file .*999"),
     "future version": (lambda content: content[:4] + struct.pack("<I", 99) + content[8:], "version 99"),
 }
 

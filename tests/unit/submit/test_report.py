@@ -106,7 +106,7 @@ def test_a_blind_round_is_reported_without_verdicts(home: Path) -> None:
 def test_runs_with_different_limits_are_not_compared(home: Path) -> None:
     runs = [ended_run(home, id_="aaaa-x"), ended_run(home, limit=10, id_="bbbb-x")]
     text = assert_harmless(report_page(runs, redact=False)).text
-    assert "only runs with the same --limit can be compared" in text
+    assert "Compare runs with the same --limit" in text
     assert "partial: 10 examples" in text and "not a result of the round" in text
 
 
@@ -159,7 +159,7 @@ def test_runs_of_two_rounds_are_refused(home: Path) -> None:
     spec = other.attack_spec()
     renamed = spec.round.model_copy(update={"name": "else"})
     other.spec_file.write_text(spec.model_copy(update={"round": renamed}).model_dump_json())
-    with pytest.raises(HarnessError, match="only runs of one round can be compared"):
+    with pytest.raises(HarnessError, match="Compare runs of one round"):
         report_page([run, other], redact=False)
     with pytest.raises(HarnessError, match="given twice"):
         report_page([run, run], redact=False)

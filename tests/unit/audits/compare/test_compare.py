@@ -160,7 +160,7 @@ def test_audits_that_do_not_fit_are_refused(pairs: Pairs, tmp_path: Path):
     ):
         with pytest.raises(HarnessError, match=words):
             common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", second, [stored(second, "b", top_k)])])
-    with pytest.raises(HarnessError, match="those of the control 49"):
+    with pytest.raises(HarnessError, match="the control's prefixes 49"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[:, 1:]))
     with pytest.raises(HarnessError, match=r"the control shares .* sequences with the compared pairs"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[3:4], suffixes=pairs.suffixes[3:4]))
@@ -170,7 +170,7 @@ def test_audits_that_do_not_fit_are_refused(pairs: Pairs, tmp_path: Path):
     of_source = replace(pairs, rows=np.arange(50), source_rows=50)
     for file, words in (
         ("few.npy", "has 3 numbers of copies, and there are 50 pairs"),
-        ("real.npy", "expected integers"),
+        ("real.npy", "expected one integer per pair"),
         ("negative.npy", "a number of copies is negative"),
     ):
         with pytest.raises(HarnessError, match=words):
