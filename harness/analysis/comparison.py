@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
 from harness.analysis.replay import BUDGET_SHARES, Moments, TimedRecall, evenly_spaced, moments_of, recall_history
-from harness.core.arrays import Tokens
+from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
@@ -154,6 +154,8 @@ class ComparedRun:
     """The trajectory on the examples whose answers the training rows do not contain, None if there are none."""
     rows: Submission
     """The rows that were scored."""
+    not_tested_because: str
+    """The reason that a test of this run would mean nothing, empty if there is none."""
     submission: JudgedRows
     settings: dict[str, Any]
     """The value of each setting by name."""
@@ -196,7 +198,7 @@ class Comparison:
     """The reason that `not_in_train` is None."""
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
-    """The first run compared with the second, None unless there are exactly two."""
+    """The first run compared with the second, None unless there are exactly two and both can be tested."""
     not_in_train_contrast: Contrast | None
     budget_s: float
     """The largest budget of the runs."""
@@ -224,8 +226,9 @@ class Comparison:
                 second (string?): Run with the next recall at the end of the span.
                 least (number): Smallest distance of the leader to the next recall in the span.
                 most (number): Largest distance.
-            contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two.
+            contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two with a test.
             not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
+            not_tested_because (string[]): For each run that has no test, the reason.
             differing (object): Settings that differ, with one value per run.
         """
         part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)
@@ -242,8 +245,14 @@ class Comparison:
             "leads": [self._lead_as_json(lead) for lead in self.leads],
             "contrast": contrast,
             "not_in_train_contrast": not_in_train_contrast,
+            "not_tested_because": self.not_tested_because,
             "differing": self.differing,
         }
+
+    @property
+    def not_tested_because(self) -> list[str]:
+        """Return the reason of each run that cannot be tested."""
+        return [run.not_tested_because for run in self.runs if run.not_tested_because]
 
     def _lead_as_json(self, lead: Lead) -> dict[str, Any]:
         leader, second = (None if number is None else self.runs[number].id for number in (lead.leader, lead.second))
@@ -287,7 +296,7 @@ def comparison_of(runs: Sequence[ComparedRun], parts: AttackedParts, round_name:
 
 
 def _contrast_of_pair(runs: Sequence[ComparedRun], part: Part | None) -> Contrast | None:
-    if len(runs) != 2 or part is None:
+    if len(runs) != 2 or part is None or any(run.not_tested_because for run in runs):
         return None
     return contrast(runs[0].submission, runs[1].submission, part)
 
@@ -364,9 +373,20 @@ def compared_run(folder: RunFolder, spec: AttackSpec, parts: AttackedParts, answ
             ),
             not_in_train=None if parts.not_in_train is None else trajectory(parts.not_in_train),
             rows=submission,
+            not_tested_because=_not_tested_because(folder.id, status, submission.ids, len(parts.whole)),
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )
+
+
+def _not_tested_because(id_: str, status: Status, ids: Ints, examples: int) -> str:
+    """Return why a run is not tested. The examples that a stopped run has not attacked are no misses of its attack."""
+    attacked = np.unique(ids[ids < examples]).size
+    if not attacked:
+        return f"{id_} has no guesses, so it is not tested."
+    if status.is_complete or (status.is_over and attacked == examples):
+        return ""
+    return f"{id_} is {status.words} and has attacked {attacked:,} of {examples:,} examples, so it is not tested."
 
 
 def recall_after(seconds: float, history: Sequence[tuple[float, float]], reached: float) -> float | None:

@@ -139,13 +139,12 @@ def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> li
 
 
 def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
-    """Return each contrast of a pair of runs with the name of its examples; none if a run has no guess."""
+    """Return each contrast of a pair of runs with the name of its examples."""
     pairs = (
         ("all examples", comparison.contrast),
         ("the examples not in the training set", comparison.not_in_train_contrast),
     )
-    have_guesses = all(run.guesses for run in comparison.runs)
-    return [(where, contrast) for where, contrast in pairs if contrast is not None and have_guesses]
+    return [(where, contrast) for where, contrast in pairs if contrast is not None]
 
 
 def _recalls(run: ComparedRun, trajectory: Trajectory) -> list[str]:

@@ -254,6 +254,7 @@ def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummar
                 and not candidate.differing_fields(spec)
                 and not candidate.is_partial
                 and (summary := run_summary(folder)).known_recall is not None
+                and summary.status.is_complete
             ):
                 comparable.append((folder, summary))
         except HarnessError:

@@ -44,13 +44,10 @@ def cluster_slots(address: str, compute: DeviceOptions) -> int:
         # No cluster has to be started to know this.
         gpus = 0 if compute.device == "cpu" else len(hardware()["gpus"])
         return min(gpus or usable_cores(), usable_cores() // threads)
-    from harness.cluster.executor import connect, slots_of
+    from harness.cluster.executor import connected, slots_of
 
-    ray = connect(address)
-    try:
+    with connected(address) as ray:
         return slots_of(ray, threads=threads, uses_gpus=compute.device != "cpu")
-    finally:
-        ray.shutdown()
 
 
 def executor_at(address: str | None, compute: DeviceOptions, *, journal_file: Path) -> AbstractContextManager[Executor]:

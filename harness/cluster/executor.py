@@ -98,6 +98,18 @@ def connect(address: str) -> Any:
 
 
 @contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Yield the library, connected to the cluster at `address` as by `connect`, with a silent stdout."""
+    # Ray prints what its nodes report, where a command prints its data.
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        ray = connect(address)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
 def last_words(sentence: str) -> Iterator[None]:
     """Print `sentence` on stderr if this process ends inside the block without leaving it.
 
@@ -155,11 +167,7 @@ class RayExecutor:
                     "`harness resume` continues the work."
                 )
             )
-            # Ray prints what its nodes report, where this command prints its data.
-            nowhere = stack.enter_context(Path(os.devnull).open("w"))
-            stack.enter_context(contextlib.redirect_stdout(nowhere))
-            self._ray = connect(self._address)
-            stack.callback(self._ray.shutdown)
+            self._ray = stack.enter_context(connected(self._address))
             if self._device == "cuda" and not self._ray.cluster_resources().get("GPU", 0):
                 raise HarnessError(f"--ray {self._address}: the cluster has no GPU. Use --device cpu or auto.")
             self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)

@@ -153,7 +153,9 @@ class Comparison:
 
     def _contrast(self) -> list[str]:
         contrast = self.details.contrast
-        return [] if contrast is None else tables.contrast_lines(self.details, contrast, "all examples")
+        if contrast is None:
+            return self.details.not_tested_because
+        return tables.contrast_lines(self.details, contrast, "all examples")
 
 
 def compare(*runs: Run | str | Path) -> Comparison:

@@ -22,9 +22,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import last_event
 from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.status import ALREADY_SUPERVISED, Process, Status
-from harness.runs.summary import NEARLY_FULL_BYTES, run_status
+from harness.runs.summary import LAUNCH_SECONDS, NEARLY_FULL_BYTES, run_status
 
-_OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
 _CLOSED_WITHIN_SECONDS = 10.0
 """Seconds in which a supervisor that has recorded the end of its run releases the lock."""
@@ -149,7 +148,7 @@ def start_supervisor(folder: RunFolder, *, last: Process | None) -> None:
             env=os.environ | environment,
             start_new_session=True,
         )
-    until = time.monotonic() + _OBSERVABLE_WITHIN_SECONDS
+    until = time.monotonic() + LAUNCH_SECONDS
     while time.monotonic() < until:
         code = process.poll()
         if code == ALREADY_SUPERVISED:

@@ -20,9 +20,9 @@ _PROGRESS_BYTES = 4096
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 60.0
-_INTERRUPTED_CODES = (130, -signal.SIGINT, -signal.SIGKILL)
-"""With another code the command failed, perhaps with a run that goes on."""
 """Longer than a supervisor takes to start, during which a command cannot be interrupted."""
+_INTERRUPTED_CODES = (130, -signal.SIGINT, -signal.SIGKILL)
+"""With another code a cancelled command failed, perhaps with a run that goes on."""
 
 
 def run_subcommand(
@@ -38,7 +38,8 @@ def run_subcommand(
     `on_progress` gets each new line of the command's stderr. Once `is_cancelled`, the process is interrupted and
     awaited; the result is None unless it had done its work. It is None once `is_abandoned`, which leaves it running.
     answer_codes: the exit codes with which a printed object is an answer.
-    Raises HarnessError with the last error on stderr if the command fails. A KeyboardInterrupt interrupts the process.
+    Raises HarnessError with the last error on stderr if the command fails, also while it is cancelled: a run that it
+    has started may go on. A KeyboardInterrupt interrupts the process.
     """
     # Files, not pipes: a process that writes to a closed pipe would die once its reader is gone.
     with contextlib.ExitStack() as files:
@@ -72,7 +73,9 @@ def run_subcommand(
         except KeyboardInterrupt:
             _interrupt(process)
             raise
-        if process.returncode in _INTERRUPTED_CODES and interrupted_at is not None:
+        # An interpreter that is interrupted while it starts may end with code 1.
+        is_interrupted = process.returncode in _INTERRUPTED_CODES or _lines(stderr)[-1] == "KeyboardInterrupt"
+        if interrupted_at is not None and is_interrupted:
             return None
         try:
             stdout.seek(0)

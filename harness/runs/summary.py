@@ -33,7 +33,8 @@ from harness.sandbox.policy import AppliedSandbox
 TREND_VALUES = 16
 _SAMPLED_POINTS = 256
 """Points of the curve that the trend is taken from, because a long run has more than 100,000."""
-_LAUNCH_SECONDS = 15.0
+LAUNCH_SECONDS = 30.0
+"""Seconds in which a supervisor that was started takes the lock of its run; until then the run is starting."""
 NEARLY_FULL_BYTES = 1 << 20
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RecordState = list[list[int] | None]
@@ -399,7 +400,7 @@ def _status(folder: RunFolder, phase: dict[str, Any] | None, *, is_alive: bool) 
     """Return the status from the last event `phase`; before the first one, a supervisor holds the lock or will soon."""
     if phase is not None:
         return derived_status(phase["phase"], is_alive=is_alive)
-    is_young = time.time() - folder.spec_file.stat().st_mtime < _LAUNCH_SECONDS
+    is_young = time.time() - folder.spec_file.stat().st_mtime < LAUNCH_SECONDS
     return derived_status(None, is_alive=is_young or folder.is_alive)
 
 

@@ -69,13 +69,13 @@ def _ranking(ranked: Scored) -> tuple[str, str]:
     """Return the headline and the lead on comparable runs."""
     (first, score), (second, second_score) = ranked[:2]
     assert first.result is not None and second.result is not None
+    best, next_best = format_score(score.recall_at_cap), format_score(second_score.recall_at_cap)
+    no_leader = f"No run is clearly the best of {len(ranked)}: Recall@{score.cap:,} {best} and {next_best}"
+    if reasons := " ".join(filter(None, [first.result.not_tested_because, second.result.not_tested_because])):
+        return no_leader, reasons
     paired = contrast(first.result.submission, second.result.submission, first.parts.whole)
     difference, (low, high, unit), _ = paired.difference
-    best, next_best = format_score(score.recall_at_cap), format_score(second_score.recall_at_cap)
-    if low > 0:
-        headline = f"{first.spec.id} leads {len(ranked)} runs with Recall@{score.cap:,} {best}"
-    else:
-        headline = f"No run is clearly the best of {len(ranked)}: Recall@{score.cap:,} {best} and {next_best}"
+    headline = f"{first.spec.id} leads {len(ranked)} runs with Recall@{score.cap:,} {best}" if low > 0 else no_leader
     lead = (
         f"{first.spec.id} ({first.summary.shown_attack}) is {format_score(difference, is_signed=True)} "
         f"{format_interval(low, high, is_signed=True)} ahead of {second.spec.id} ({second.summary.shown_attack}); "

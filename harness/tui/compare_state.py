@@ -71,22 +71,13 @@ class Compared:
         return [f"{marker(number)} {_short(run)}" for number, run in enumerate(self.comparison.runs)]
 
 
-def is_tested(run: ComparedRun, examples: int) -> bool:
-    """Return True if the run has guesses and came to its end or attacked all examples, so that a test means something.
-
-    The examples that a stopped run has not attacked are no misses of its attack.
-    """
-    is_at_end = run.status.is_complete or (run.status.is_over and len(np.unique(run.rows.ids)) >= examples)
-    return is_at_end and run.guesses > 0
-
-
 def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
     """Return the comparison on the whole round, or on its examples that are not in the training set, if there are any.
 
-    The paired differences leave out runs for which `is_tested` is False.
+    The paired differences leave out runs that are not tested.
     """
     part = (not_in_train and comparison.not_in_train) or comparison.whole
-    tested = [number for number, run in enumerate(comparison.runs) if is_tested(run, len(comparison.whole))]
+    tested = [number for number, run in enumerate(comparison.runs) if not run.not_tested_because]
     pairs = {
         (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, part)
         for row, column in combinations(tested, 2)
@@ -109,8 +100,7 @@ def header_of(compared: Compared) -> list[str]:
     runs, part = compared.comparison.runs, compared.part
     noun = "examples not in the training set" if compared.is_not_in_train else "examples"
     title = f"{len(runs)} runs of {compared.comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
-    left_out = sum(not is_tested(run, len(compared.comparison.whole)) for run in runs)
-    if left_out:
+    if left_out := len(compared.comparison.not_tested_because):
         title += f" · {left_out} not at its end or without guesses: left out of the tests"
     return [line for line in (verdict_of(compared), title, _LIMITED if compared.is_limited else "") if line]
 

@@ -139,6 +139,10 @@ def test_a_running_run_has_no_recall_at_the_end_of_its_budget(machine: Machine) 
     for run in found["runs"]:
         assert [at["recall"] for at in run["recall_at_budget"]] == [0, None, None]
         assert run["status"] == "running"
+    # What a run has not attacked yet is no miss of its attack.
+    assert found["contrast"] is None and len(found["not_tested_because"]) == 2
+    printed = machine.run("compare", *(folder.id for folder in running)).stdout
+    assert "McNemar" not in printed and all(f"{folder.id} is running and has" in printed for folder in running)
 
 
 def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Machine) -> None:

@@ -116,7 +116,11 @@ class RayCluster:
 
     def _known(self) -> int:
         """Return the number of nodes that the cluster has known, with the head and those that have died."""
-        code = f"from harness.cluster.executor import connect; print(len(connect({self.address!r}).nodes()))"
+        code = (
+            "from harness.cluster.executor import connected\n"
+            f"with connected({self.address!r}) as ray: number = len(ray.nodes())\n"
+            "print(number)"
+        )
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.token}
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

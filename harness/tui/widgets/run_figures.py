@@ -97,10 +97,10 @@ def difference_to_baseline(snapshot: RunSnapshot, baseline: float | None) -> tup
     if summary.attack == BASELINE and (baseline is None or baseline <= (recall or 0.0)):
         return NO_VALUE, "this is the baseline", "none"
     if baseline is None or recall is None:
-        return NO_VALUE, "no baseline yet" if baseline is None else f"baseline {format_score(baseline)}", "none"
+        return NO_VALUE, "no finished baseline" if baseline is None else f"baseline {format_score(baseline)}", "none"
     difference = recall - baseline
     value, name = format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}"
-    if not summary.status.is_over:  # the baseline has attacked other examples too
+    if not summary.status.is_complete:  # the baseline has attacked other examples too
         return value, f"so far, {name}", "none"
     return value, name, "good" if difference > 0 else "bad" if difference < 0 else ""
 

@@ -132,6 +132,16 @@ def test_a_comparison_has_a_table_and_the_difference(run: Recorded, home: Path) 
         harness.compare("abcd")
 
 
+def test_a_stopped_run_is_not_tested(run: Recorded, home: Path) -> None:
+    stopped = recorded_run(home, id_="bbbb-two")
+    stopped.guess(stopped.batch("all/0/0"), [(0, True, 0.0)])
+    end(stopped, "stopped", "")
+    compared = harness.compare("abcd", "bbbb")
+    reason = "bbbb-two is stopped and has attacked 1 of 16 examples, so it is not tested."
+    assert reason in repr(compared) and reason in compared._repr_html_()
+    assert compared.as_dict()["contrast"] is None and compared.as_dict()["not_tested_because"] == [reason]
+
+
 def test_waiting_for_a_crashed_run_raises_its_reason(home: Path) -> None:
     end(recorded_run(home), "crashed", "the attack raised ValueError.")
     with pytest.raises(harness.HarnessError, match="abcd-some crashed: the attack raised ValueError"):

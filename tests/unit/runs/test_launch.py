@@ -57,3 +57,38 @@ def test_a_long_answer_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, "-c", program))
     answer = subcommand.run_subcommand(["show"], on_progress=lambda line: None)
     assert answer is not None and len(answer["text"]) == 3 << 20
+
+
+INTERRUPTED = """
+import signal, sys, time
+print("ready", file=sys.stderr, flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("raise", None),
+        ("sys.exit(130)", None),
+        ("print('KeyboardInterrupt', file=sys.stderr); sys.exit(1)", None),
+        ("print('{}')", {}),
+        ("print('harness: a run goes on.', file=sys.stderr); sys.exit(1)", HarnessError),
+    ],
+)
+def test_a_cancelled_command_answers_or_says_what_goes_on(
+    monkeypatch: pytest.MonkeyPatch, end: str, expected: object
+) -> None:
+    monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, "-c", f"{INTERRUPTED}    {end}"))
+    lines: list[str] = []
+
+    def run() -> object:
+        return subcommand.run_subcommand(["show"], on_progress=lines.append, is_cancelled=lambda: "ready" in lines)
+
+    if expected is HarnessError:
+        with pytest.raises(HarnessError, match="a run goes on"):
+            run()
+    else:
+        assert run() == expected

@@ -76,6 +76,16 @@ def test_runs_that_do_not_differ_clearly_have_no_leader(home: Path) -> None:
     assert "<h1>No run is clearly the best of 2: Recall@" in report_page([one, other], redact=False)
 
 
+def test_a_stopped_run_is_not_tested(home: Path) -> None:
+    whole, stopped = ended_run(home, solved=12, id_="good-run"), recorded_run(home, id_="stop-run")
+    stopped.guess(stopped.batch("all/0/0"), [(example, True, 0.0) for example in range(4)])
+    stopped.event("phase", phase="stopped")
+    reason = "stop-run is stopped and has attacked 4 of 16 examples, so it is not tested."
+    text = parsed_page(report_page([whole, stopped.folder], redact=False)).text
+    assert "No run is clearly the best of 2: Recall@" in text and text.count(reason) == 2
+    assert "McNemar" not in text
+
+
 def test_a_run_has_the_same_colour_in_the_summary_and_in_all_figures(home: Path) -> None:
     runs = [ended_run(home, solved=solved, id_=id_) for solved, id_ in ((2, "aaaa-x"), (9, "bbbb-x"))]
     page = report_page(runs, redact=False)

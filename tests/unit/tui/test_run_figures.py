@@ -71,9 +71,10 @@ def difference(
 def test_a_difference_needs_a_baseline_and_a_guess() -> None:
     assert difference(0.5, 0.25) == ("+0.250", "to baseline 0.250", "good")
     assert difference(0.25, 0.5) == ("-0.250", "to baseline 0.500", "bad")
-    assert difference(0.25, 0.5, status=Status.RUNNING) == ("-0.250", "so far, to baseline 0.500", "none")
+    for status in (Status.RUNNING, Status.STOPPED, Status.CRASHED):
+        assert difference(0.25, 0.5, status=status) == ("-0.250", "so far, to baseline 0.500", "none")
     assert difference(0.0, 0.5, guessed=0) == ("–", "baseline 0.500", "none")
-    assert difference(0.5, None) == ("–", "no baseline yet", "none")
+    assert difference(0.5, None) == ("–", "no finished baseline", "none")
     assert difference(0.5, 0.25, is_partial=True) == ("–", "partial: not compared", "none")
 
 
