@@ -45,7 +45,9 @@ def real_run(machine: Machine) -> Iterator[RunFolder]:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async with open_run(finished, size=size) as pilot:
-        assert text_of(pilot, "#who").startswith("✓ finished  draws on small  aaaa-draws-small")
+        # In a narrow terminal the line leaves out what does not fit.
+        name = "  aaaa-draws-small" if size[0] >= 80 else ""
+        assert text_of(pilot, "#who").startswith(f"✓ finished  draws on small{name}")
         assert " of 1:00" in text_of(pilot, "#bars") and "exact@1" in text_of(pilot, "#details-text")
         for _ in range(3):
             await pilot.press("tab")
