@@ -1,6 +1,5 @@
 """The configuration of the documentation site. `make docs` builds it."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,9 +9,6 @@ sys.path.insert(0, str(HERE.parent))
 from sphinx.application import Sphinx  # noqa: E402
 
 from harness import __version__  # noqa: E402
-
-# The runs of notebooks do not appear among those of the person who builds the pages.
-os.environ["HARNESS_HOME"] = str(HERE.parent / "build" / "docs-runs")
 
 project = "extraction-harness"
 author = "The extraction-harness authors"
@@ -26,9 +22,8 @@ html_title = "harness"
 html_copy_source = False
 
 myst_heading_anchors = 3
-nb_execution_mode = "auto"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+# The notebooks are stored with their outputs, which `make pictures` writes.
+nb_execution_mode = "off"
 
 # Dashes of options are no typographic dashes.
 smartquotes = False

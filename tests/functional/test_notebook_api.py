@@ -10,9 +10,8 @@ from unittest import mock
 import pytest
 
 import harness
-from tests.functional.machine import PLUGINS, ROOT, Machine, wait_until, write_round
-
-NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+from tests.functional.machine import PLUGINS, Machine, wait_until, write_round
+from tests.pictures.notebooks import NOTEBOOKS, code_sha256, executed
 
 
 @pytest.fixture
@@ -82,19 +81,23 @@ def test_a_run_can_be_started_from_a_thread(machine: Machine) -> None:
     assert str(found[0].status) == "finished"
 
 
-# `make docs` runs the notebooks, too.
-@pytest.mark.long
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=list(NOTEBOOKS))
+def test_a_notebook_of_the_documentation_has_the_outputs_of_its_code(path: Path) -> None:
     import nbformat
-    from nbclient import NotebookClient
 
-    """The kernel has a running event loop, as in Jupyter."""
     notebook = nbformat.read(path, as_version=4)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    # Output in git would be old, and the build of the documentation would show it instead of running the notebook.
-    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert notebook.metadata.get("outputs_of_sha256") == code_sha256(notebook), f"run make pictures: {path.name}"
+    text = path.read_text()
+    assert len(text) < 400_000 and "image/png" in text
+    assert not any(word in text for word in ("Traceback", "/tmp/", "/home/", "/root/"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=list(NOTEBOOKS))
+def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path) -> None:
+    """The kernel has a running event loop, as in Jupyter."""
     with mock.patch.dict(os.environ, Machine(tmp_path).env()):
-        NotebookClient(notebook, timeout=280, resources={"metadata": {"path": tmp_path}}).execute()
+        notebook = executed(path, tmp_path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     kinds = {kind for cell in code for output in cell.outputs for kind in output.get("data", ())}
     assert {"text/html", "image/png"} <= kinds

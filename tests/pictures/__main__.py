@@ -1,4 +1,4 @@
-"""`make pictures`: draw every screen and page from real records of the demo, and record a first run.
+"""`make pictures`: draw every screen and page from real records of the demo, record a first run, run the notebooks.
 
 `python -m tests.pictures NAME…` draws some of them. With `--work DIR` the records are kept in DIR and used again.
 """
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tests.functional.machine import ROOT, homes
 from tests.pictures import PICTURES
+from tests.pictures.notebooks import NOTEBOOKS, write_outputs
 from tests.pictures.pages import PAGES, draw_page
 from tests.pictures.recording import RECORDING, record_first_run
 from tests.pictures.records import prepare, prepare_entities
 from tests.pictures.screens import SCREENS, draw_screen
 
-NAMES = (*SCREENS, *PAGES, RECORDING)
+NAMES = (*SCREENS, *PAGES, *NOTEBOOKS, RECORDING)
 
 
 def main() -> None:
@@ -34,13 +35,15 @@ def main() -> None:
         os.chdir(folder)
         if "audit-entities" in names and not (folder / "entities").exists():
             prepare_entities(folder)
-        if not (folder / "leaderboard.html").exists() and set(names) != {RECORDING}:
+        if not (folder / "leaderboard.html").exists() and not set(names) <= {RECORDING, *NOTEBOOKS}:
             prepare(folder)
         for name in names:
             if name in SCREENS:
                 draw_screen(name, folder)
             elif name in PAGES:
                 draw_page(name, folder)
+            elif name in NOTEBOOKS:
+                write_outputs(name, folder)
             else:
                 record_first_run(folder)
 
