@@ -244,7 +244,8 @@ def rank(
     """Rank the bundles in a directory.
 
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
-    --verify uses the options that this command shares with `harness bundle verify`.
+    --verify uses the options that this command shares with `harness bundle verify`. The exit code is 1 if no bundle is
+    ranked.
     """
     if not folder.is_dir():
         raise missing_path(folder, "directory", "`harness bundle create` writes bundles; name the directory with them.")
@@ -282,16 +283,17 @@ def rank(
         from harness.submit.html_page import page
 
         write_output(html, page("leaderboard.html.j2", entries=entries, judging=judging))
-    if csv is not None:
-        if str(csv) == "-":
-            print(leaderboard_csv(entries), end="")
-            return
+    if csv is not None and str(csv) != "-":
         write_output(csv, leaderboard_csv(entries))
-    if json:
+    if str(csv) == "-":
+        print(leaderboard_csv(entries), end="")
+    elif json:
         listed = [asdict(entry) for entry in entries]
         print_json(Leaderboard(round=judging.round.name, error_cap=judging.round.error_cap, entries=listed))
     else:
         _print(entries)
+    if not any(entry.team for entry in entries):
+        raise typer.Exit(code=1)
 
 
 def _say_unchecked(round_: Round, bundles: list[Path], records: OrganizerRecords) -> None:

@@ -116,7 +116,7 @@ def test_a_changed_bundle_is_refused_and_not_ranked(bundler: Bundler, draws: Pac
     check, sentence = reason(verdict)
     assert verdict["outcome"] == "refused" and (check, row.words in sentence) == (row.check, True), sentence
     assert str(tmp_path) not in sentence and len(sentence) < 500 and sentence.isprintable()
-    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
+    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round, code=1)["entries"]
     assert entry["place"] is None and row.words in entry["unranked"]
     assert " /" not in f" {sentence} {entry['unranked']}", "a path on this machine"
 
@@ -133,5 +133,5 @@ def test_a_bundle_that_contradicts_its_manifest_is_refused(bundler: Bundler, dra
 
 def test_a_bundle_of_code_only_is_not_ranked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     altered(draws.zip, tmp_path / "x.zip", {}, kind="code")
-    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
+    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round, code=1)["entries"]
     assert entry["place"] is None and "the bundle contains code only" in entry["unranked"]

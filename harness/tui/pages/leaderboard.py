@@ -92,6 +92,7 @@ class LeaderboardPage(Page):
             answer = run_command(
                 ["bundle", "rank", str(_FOLDER), "--round", round_name],
                 on_progress=lambda line: self.call_later(self._empty, line),
+                answer_codes=(0, 1),  # 1 if no bundle is ranked
             )
         except HarnessError as error:
             self.call_later(self._empty, str(error))
