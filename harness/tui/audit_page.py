@@ -38,7 +38,7 @@ def verdict(findings: Mapping[str, Any]) -> Content:
     parts: list[tuple[str, str]] = [
         (f"{sanitize(conclusion['question'])} ", "bold"),
         (sanitize(conclusion["answer"]), "bold reverse"),
-        (f"  {sanitize(conclusion['evidence'])}.", ""),
+        (f": {sanitize(conclusion['evidence'])}.", ""),
     ]
     if conclusion["caveat"]:
         parts.append((f"\n{sanitize(conclusion['caveat'])}", "$foreground 70%"))

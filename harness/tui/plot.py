@@ -177,7 +177,8 @@ def _x_axis(plot: Plot, left: int, columns: int, width: int) -> list[list[Cell]]
         if 0 <= at <= 1 and not labels[max(0, start - 1) : start + len(label) + 1].strip():
             line[column] = "┴"
             labels = labels[:start] + label + labels[start + len(label) :]
-    if (place := 1 + labels.rfind(" " * (len(title) + 2))) > 0:
+    # Two spaces, so that the title and a label are not read as one.
+    if (place := 2 + labels.rfind(" " * (len(title) + 4))) > 1:
         labels = labels[:place] + title + labels[place + len(title) :]
     return [_text(" " * (left - 1) + "└" + "".join(line), DIM), _text(labels, DIM)]
 

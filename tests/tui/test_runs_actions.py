@@ -106,6 +106,18 @@ async def test_marked_runs_are_deleted_together_and_restored(add_run: AddRun) ->
         await press(pilot, "u", then=lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
 
 
+async def test_a_restoration_waits_for_the_deletion_before_it(add_run: AddRun) -> None:
+    folder = add_run("xxxx-draws-small", age=-5.0)
+    async with open_app() as pilot:
+        await until(pilot, lambda: folder.id in runs(pilot).keys)
+        runs(pilot).move_to(folder.id)
+        await press(pilot, "x", then=ConfirmDialog)
+        await press(pilot, "y", then=MainScreen)
+        await pilot.press("u")
+        await until(pilot, lambda: f"Restored {folder.id}" in notifications(pilot))
+        assert folder.path.exists()
+
+
 async def test_marks_do_not_delete_when_the_cursor_is_on_another_run(add_run: AddRun) -> None:
     marked, other = (add_run(f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy"))
     async with open_app() as pilot:

@@ -107,7 +107,7 @@ class AttacksPage(Page):
         panel = self.query_one("#attack-list", Panel)
         panel.show_empty(overview.fault or "")
         best = "" if overview.round_name is None else f" · best on {overview.round_name}"
-        panel.set_title(f"{'Choose an attack for the new run' if self._is_choosing else 'Attacks'}{best}")
+        panel.set_title(f"{'Choose an attack for the new run with Enter' if self._is_choosing else 'Attacks'}{best}")
         self._describe()
 
     def focus_main(self) -> None:

@@ -1,6 +1,7 @@
 """The actions on a run from the list and from its own screen, with the same keys."""
 
 import os
+import threading
 import webbrowser
 from abc import abstractmethod
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from harness.tui.dialog_results import if_answered
 from harness.tui.subprocesses import run_command
 
 _MAX_LISTED = 8
+_TRASH = threading.Lock()
+"""A restoration waits for the deletion before it."""
 RUN_BINDINGS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the run; it can be resumed"),
     Binding("r", "resume", "Resume", tooltip="Resume the run with the rest of its budget"),
@@ -117,8 +120,9 @@ class RunActions(Widget):
         ids = [folder.id for folder in self.runs_to_delete()]
 
         def delete() -> str:
-            self._say(f"Deleting {pluralize(len(ids), 'run')} …")
-            run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
+            with _TRASH:
+                self._say(f"Deleting {pluralize(len(ids), 'run')} …")
+                run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
             self.call_later(self.after_deletion, ids)
             return f"Deleted {pluralize(len(ids), 'run')}. u restores {'it' if len(ids) == 1 else 'them'} for a day."
 
@@ -141,10 +145,11 @@ class RunActions(Widget):
         """Restore what was deleted last."""
 
         def restore_last() -> str:
-            deleted = restorable()
-            last = [run for run in deleted if run.deleted_at == deleted[0].deleted_at]
-            for run in last:
-                restore(run)
+            with _TRASH:
+                deleted = restorable()
+                last = [run for run in deleted if run.deleted_at == deleted[0].deleted_at]
+                for run in last:
+                    restore(run)
             ids = dict.fromkeys(run.id for run in last)
             return f"Restored {shorten(', '.join(ids))}." if ids else "Nothing was deleted within the last day."
 

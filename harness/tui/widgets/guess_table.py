@@ -55,7 +55,7 @@ class GuessTable(Panel):
         line: GuessLine
 
     def __init__(self, *, id: str) -> None:
-        field = Input(placeholder='example id or text ("12" for the digits)', id="search", compact=True)
+        field = Input(placeholder='example id or text ("12" for the digits), then Enter', id="search", compact=True)
         super().__init__(field, ListTable(id="guess-rows", opens=True, is_live=True), id=id, label="Guesses")
         self._feed: RunFeed | None = None
         self._text = TokenText(None)

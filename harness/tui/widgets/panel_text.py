@@ -80,7 +80,8 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
-        lines.append(f"{name:<{width}}  {_stage_bar(work)} {share_done(work):>4.0%}  {work.batches_done:,} done")
+        words = f"batches done: {work.batches_done:,}" if work.announced > 0 else "nothing to do"
+        lines.append(f"{name:<{width}}  {_stage_bar(work)} {share_done(work):>4.0%}  {words}")
     if not stages:
         lines.append("no stage has started")
     lines.append(pluralize(snapshot.summary.guesses, "row") + " written")

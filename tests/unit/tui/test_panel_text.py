@@ -107,8 +107,9 @@ def test_each_stage_shows_its_progress(audit: AuditSnapshot) -> None:
     stages = (StageWork("complete", 16.0, 4.0, 2), StageWork(HOSTILE, 0.0, 0.0, 0))
     summary = dataclasses.replace(audit.summary, stages=stages)
     lines = progress_lines(dataclasses.replace(audit, summary=summary, telemetry={"cpu": 90.0}))
-    assert lines[0].startswith("complete") and lines[0].endswith("━━━─────────  25%  2 done")
+    assert lines[0].startswith("complete") and lines[0].endswith("━━━─────────  25%  batches done: 2")
     assert all(line.isprintable() for line in lines)
+    assert lines[1].endswith("100%  nothing to do")
     assert any(line.startswith("CPU") for line in lines)
     assert progress_lines(audit)[0] == "no stage has started"
 
