@@ -50,7 +50,9 @@ async def open_audit(folder: RunFolder, *, size: tuple[int, int] = (80, 24)) -> 
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit, size: tuple[int, int]) -> None:
     async with open_audit(audit.folder, size=size) as pilot:
-        assert text_of(pilot, "#who").startswith("▶ running  audit sequence on corpus.txt  abcd-sequence-corpus")
+        # In a narrow terminal the line leaves out what does not fit.
+        name = "  abcd-sequence-corpus" if size[0] >= 80 else ""
+        assert text_of(pilot, "#who").startswith(f"▶ running  audit sequence on corpus.txt{name}")
         assert " 50%" in text_of(pilot, "#bars")
         for key in ("tab", "tab", "tab", "tab", "l"):
             await pilot.press(key)

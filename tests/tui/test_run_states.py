@@ -57,6 +57,7 @@ async def test_a_run_without_a_guess_shows_no_numbers(home: Path, state: str, na
     baseline.guess(baseline.batch("a"), [(example, example < 8, 1.0 - example) for example in range(EXAMPLES)])
     with baseline.store.transaction():
         baseline.store.add_point(spent=1.0, guesses=16, rows=16, solved=8, wrong=8, recall=0.5)
+    baseline.event("phase", phase="finished")
     run.event("phase", phase=state)
     async with open_run(run.folder, size=(120, 40)) as pilot:
         await until(pilot, lambda: "baseline 0.500" in text_of(pilot, "#difference-figure .name"))
