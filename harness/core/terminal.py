@@ -1,8 +1,10 @@
-"""Signals that end a process which has changed the state of its terminal: the terminal is restored first."""
+"""The end of a process that has changed the state of its terminal, by a signal or because the terminal is gone."""
 
 import contextlib
+import errno
 import os
 import signal
+import termios
 import threading
 from collections.abc import Callable, Iterator
 
@@ -25,6 +27,15 @@ def handled_end(handle: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number in changed:
             signal.signal(number, signal.SIG_DFL)
+
+
+def has_lost_terminal() -> bool:
+    """Return True if stdin was a terminal that is gone, which not every process is told by a signal."""
+    try:
+        termios.tcgetattr(0)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 def end_process(number: int) -> None:

@@ -24,7 +24,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_export
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
-from harness.core.terminal import end_process, handled_end
+from harness.core.terminal import end_process, handled_end, has_lost_terminal
 from harness.core.text import format_score, sanitize, shorten
 from harness.core.version import __version__
 from harness.runs.folder import RunFolder
@@ -157,6 +157,10 @@ class HarnessApp(OrderedKeysApp):
         while not self._is_closed.is_set():
             self._poll_now.clear()
             self.call_later(self._apply, self._feed.poll())
+            if has_lost_terminal():
+                # Textual would ask for keys without a pause.
+                self.call_later(self.close_by_signal, signal.SIGHUP)
+                return
             self._poll_now.wait(_POLL_SECONDS)
 
     def _apply(self, overview: Overview) -> None:

@@ -15,6 +15,7 @@ from harness.runs.status import Status
 from harness.sweeps.tuning import Tried
 from harness.tui.pages import tuning
 from harness.tui.pages.tuning import TuningPage
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewRunScreen, NewTuningScreen
 from harness.tui.widgets.form_fields import FieldRow
@@ -120,8 +121,13 @@ async def test_a_tuning_starts_from_an_attack_and_is_stopped_and_continued_here(
 
         await until(pilot, lambda: state() == "running")
         assert not page.check_action("change", ("resume", "--detach"))
-        await press(pilot, "s", then=lambda: state() == "not running")
-        await press(pilot, "r", then=lambda: state() == "finished" and rows_of(tunings)[id_][3] == "3/3")
+        await press(pilot, "s", then=ConfirmDialog)
+        await press(pilot, "n", then=MainScreen)
+        assert state() == "running"
+        await press(pilot, "s", then=ConfirmDialog)
+        await press(pilot, "y", then=lambda: state() == "not running")
+        await press(pilot, "r", then=ConfirmDialog)
+        await press(pilot, "y", then=lambda: state() == "finished" and rows_of(tunings)[id_][3] == "3/3")
         # The best setting runs on the whole round.
         await press(pilot, "n", then=NewRunScreen)
         await until(pilot, lambda: pilot.app.screen.query(FieldRow))

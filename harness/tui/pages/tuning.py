@@ -28,6 +28,7 @@ from harness.sweeps.tuning import (
 )
 from harness.sweeps.tuning_process import is_at_work, state_of
 from harness.tui.columns import Cell, Column, Row
+from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.screens.opening import screen_for
@@ -174,10 +175,17 @@ class TuningPage(Page):
         if (view := self._view) is not None:
             self.post_message(RunActions.Asked(view.settings[0][1].runs[0].folder))
 
-    @work(thread=True, group="change")
     def action_change(self, *command: str) -> None:
+        # Imported here to keep the first paint fast.
+        from harness.tui.screens.dialogs import ConfirmDialog
+
+        id_ = str(self.table.key_under_cursor)
+        question = f"Stop {id_} and its run at work? r resumes it." if command == ("stop",) else f"Resume {id_}?"
+        self.app.push_screen(ConfirmDialog(question), if_answered(lambda _: self._change(id_, command)))
+
+    @work(thread=True, group="change")
+    def _change(self, id_: str, command: tuple[str, ...]) -> None:
         try:
-            id_ = str(self.table.key_under_cursor)
             run_command([*command, id_], on_progress=lambda line: None)
             self.notify(f"{id_} was {'stopped' if command == ('stop',) else 'resumed'}.")
         except HarnessError as error:

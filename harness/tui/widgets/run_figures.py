@@ -49,13 +49,7 @@ class RunFigures(Horizontal):
         with Vertical(id="bars-place"):
             yield Static("", id="bars")
 
-    def on_mount(self) -> None:
-        self._fit()
-
     def on_resize(self) -> None:
-        self._fit()
-
-    def _fit(self) -> None:
         self.set_class(self.app.size.height < 32 or self.app.size.width < 100, "-small")
 
     def show(self, snapshot: RunSnapshot, baseline: float | None) -> None:

@@ -141,11 +141,14 @@ def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Mach
     assert terminal.process.returncode == -signal.SIGTERM
 
 
-def test_a_closed_terminal_ends_the_process(machine: Machine) -> None:
+@pytest.mark.parametrize("is_signalled", [True, False])
+def test_a_closed_terminal_ends_the_process(machine: Machine, is_signalled: bool) -> None:
+    """Without a controlling terminal, and after nohup, there is no signal."""
     terminal = HarnessTerminal(machine)
     terminal.until(b"How much of its training data")
     os.close(terminal.fd)
-    terminal.process.send_signal(signal.SIGHUP)
+    if is_signalled:
+        terminal.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: terminal.process.poll() is not None)
 
 
