@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -209,17 +209,6 @@ def _round_with_prefixes(name: str) -> Iterator[str]:
         yield str(write_blind_round(round_, Path(folder)))
 
 
-class Leaderboard(TypedDict):
-    """The object that `harness bundle rank` prints."""
-
-    round: str
-    """Name of the round."""
-    error_cap: int
-    """Number of wrong rows at which scoring stops."""
-    entries: Annotated[list[dict[str, Any]], Entry]
-    """One entry per bundle, the best first."""
-
-
 def rank(
     round_: Annotated[str, round_option("The round of the bundles.")],
     folder: Path = Argument(..., metavar="DIR", help="Directory of bundles."),
@@ -245,6 +234,11 @@ def rank(
 
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
     --verify uses the options that this command shares with `harness bundle verify`.
+
+    Keys:
+        round (string): Name of the round.
+        error_cap (number): Number of wrong rows at which scoring stops.
+        entries (Entry[]): One entry per bundle, the best first.
     """
     if not folder.is_dir():
         raise missing_path(folder, "directory", "`harness bundle create` writes bundles; name the directory with them.")
@@ -289,7 +283,7 @@ def rank(
         write_output(csv, leaderboard_csv(entries))
     if json:
         listed = [asdict(entry) for entry in entries]
-        print_json(Leaderboard(round=judging.round.name, error_cap=judging.round.error_cap, entries=listed))
+        print_json({"round": judging.round.name, "error_cap": judging.round.error_cap, "entries": listed})
     else:
         _print(entries)
 

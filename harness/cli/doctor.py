@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import psutil
@@ -56,15 +56,6 @@ class Finding:
     is_missing: bool = False
 
 
-class Report(TypedDict):
-    """The object that `harness doctor` prints."""
-
-    missing: list[str]
-    """Names of findings without which runs do not work."""
-    findings: dict[str, dict[str, str | None]]
-    """Findings by name, each with its `value` and `advice`. The advice is null if nothing is wrong."""
-
-
 class BenchOptions(Options):
     """The options of `--bench`."""
 
@@ -88,6 +79,10 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing. An
     extra that is not installed, such as torch, is reported but does not count as missing. With --bench, measures how
     fast the engine samples and searches a target, and for comparison `generate` of transformers.
+
+    Keys:
+        missing (string[]): Names of findings without which runs do not work.
+        findings (object): Findings by name, each with its `value` and `advice`. The advice is null if nothing is wrong.
     """
     if options.bench:
         counts = {"prefixes": options.examples, "turns": options.turns}
@@ -99,7 +94,7 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     missing = [finding.name for finding in report if finding.is_missing]
     if json:
         findings_by_name = {line.name: {"value": line.value, "advice": line.advice} for line in report}
-        print_json(Report(missing=missing, findings=findings_by_name))
+        print_json({"missing": missing, "findings": findings_by_name})
     else:
         width = max(len(finding.name) for finding in report)
         for finding in report:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
@@ -322,26 +322,22 @@ def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
 app.command("round")(make_round)
 
 
-class NewAttack(TypedDict):
-    """The object that `harness new attack` prints."""
-
-    attack: str
-    """Name of the attack."""
-    path: str
-    """The file written."""
-
-
 @app.command("attack")
 def write_attack(
     name: str = Argument(..., metavar="NAME", help="Lower-case letters, digits and underscores."),
     directory: Path = Option(Path("attacks"), "--dir", metavar="DIR", help="Where to write."),
     json: Json = False,
 ) -> None:
-    """Write a new attack that runs as it is."""
+    """Write a new attack that runs as it is.
+
+    Keys:
+        attack (string): Name of the attack.
+        path (string): The file written.
+    """
     path = new_attack(name, directory)
     option = "" if directory.resolve() == Path("attacks").resolve() else f" --attacks {shlex.quote(str(directory))}"
     say(f"next: harness run {name} --round demo{option}")
     if json:
-        print_json(NewAttack(attack=name, path=str(path.absolute())))
+        print_json({"attack": name, "path": str(path.absolute())})
     else:
         print(path)
