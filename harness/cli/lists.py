@@ -26,7 +26,7 @@ from harness.runs.folder import ModelType, RecordFiles, RunFolder, all_run_folde
 from harness.runs.queue import queued_runs
 from harness.runs.specs import AttackSpec, AuditSpec, RunSpec
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, matching_summaries, run_summary
+from harness.runs.summary import RunSummary, matching_summaries, readable_summaries
 from harness.sweeps.record import SWEEPS, Sweep, progress_of
 from harness.sweeps.tuning import TUNINGS, Tuning
 from harness.sweeps.tuning_process import state_of
@@ -253,18 +253,9 @@ def list_queue(json: Json = False) -> None:
 def _queued_summaries() -> list[RunSummary]:
     """Return the summaries of the waiting runs, in order. A run that cannot be read is reported and left out."""
     require_state_home()
-    summaries = []
-    for queued in queued_runs():
-        folder = RunFolder.of(queued.run)
-        try:
-            summary = run_summary(folder)
-        except HarnessError as error:
-            print_error(f"{folder.id}: {error}")
-            continue
-        # A run that starts or ends meanwhile has no place.
-        if summary.queue_position is not None:
-            summaries.append(summary)
-    return summaries
+    summaries = readable_summaries([RunFolder.of(queued.run) for queued in queued_runs()], print_error)
+    # A run that starts or ends meanwhile has no place.
+    return [summary for summary in summaries if summary.queue_position is not None]
 
 
 @app.command("deleted")
