@@ -1,5 +1,6 @@
 """The score of a run as it was at earlier times, and the reference curve of the official baseline."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +19,7 @@ from harness.core.scoring import DRAWN_POINTS, Score, correct_rows, log_spaced, 
 from harness.core.text import format_score, pluralize
 from harness.core.times import format_seconds
 from harness.runs.attack_record import Submission, empty_score, submission_from, submission_of
-from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.folder import RunFolder, attack_runs
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import Point as RecordedPoint
 from harness.runs.specs import AttackSpec
@@ -244,9 +245,8 @@ def curve_of(folder: RunFolder, summary: RunSummary) -> ReferenceCurve | None:
 
 def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummary] | None:
     comparable = []
-    for folder in all_run_folders():
-        try:
-            candidate = folder.attack_spec()
+    for folder, candidate in attack_runs():
+        with contextlib.suppress(HarnessError):  # a run that cannot be read is no reference
             if (
                 candidate.attack.name == attack
                 and candidate.id != spec.id
@@ -257,6 +257,4 @@ def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummar
                 and summary.status.is_complete
             ):
                 comparable.append((folder, summary))
-        except HarnessError:
-            continue  # a run that cannot be read is no reference
     return max(comparable, key=lambda run: run[1].recall_at_cap or 0.0, default=None)

@@ -4,8 +4,10 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from os.path import relpath
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from typer import Argument, Option
@@ -48,7 +50,7 @@ from harness.submit.leaderboard import (
 )
 from harness.submit.package_options import PackageOptions
 from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
-from harness.submit.verdict import load_verdict, unexpected_clause
+from harness.submit.verdict import load_verdict, unexpected_clause, verdict_path
 from harness.submit.verify_options import VerifyOptions
 
 Out = Annotated[
@@ -209,17 +211,6 @@ def _round_with_prefixes(name: str) -> Iterator[str]:
         yield str(write_blind_round(round_, Path(folder)))
 
 
-class Leaderboard(TypedDict):
-    """The object that `harness bundle rank` prints."""
-
-    round: str
-    """Name of the round."""
-    error_cap: int
-    """Number of wrong rows at which scoring stops."""
-    entries: Annotated[list[dict[str, Any]], Entry]
-    """One entry per bundle, the best first."""
-
-
 def rank(
     round_: Annotated[str, round_option("The round of the bundles.")],
     folder: Path = Argument(..., metavar="DIR", help="Directory of bundles."),
@@ -246,6 +237,11 @@ def rank(
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
     --verify uses the options that this command shares with `harness bundle verify`. The exit code is 1 if no bundle is
     ranked.
+
+    Keys:
+        round (string): Name of the round.
+        error_cap (number): Number of wrong rows at which scoring stops.
+        entries (Entry[]): One entry per bundle, the best first.
     """
     if not folder.is_dir():
         raise missing_path(folder, "directory", "`harness bundle create` writes bundles; name the directory with them.")
@@ -282,18 +278,26 @@ def rank(
     if html is not None:
         from harness.submit.html_page import page
 
-        write_output(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        pages = _verdict_pages(bundles, html)
+        write_output(html, page("leaderboard.html.j2", entries=entries, judging=judging, pages=pages))
     if csv is not None and str(csv) != "-":
         write_output(csv, leaderboard_csv(entries))
     if str(csv) == "-":
         print(leaderboard_csv(entries), end="")
     elif json:
         listed = [asdict(entry) for entry in entries]
-        print_json(Leaderboard(round=judging.round.name, error_cap=judging.round.error_cap, entries=listed))
+        print_json({"round": judging.round.name, "error_cap": judging.round.error_cap, "entries": listed})
     else:
         _print(entries)
     if not any(entry.team for entry in entries):
         raise typer.Exit(code=1)
+
+
+def _verdict_pages(bundles: list[Path], board: Path) -> dict[str, str]:
+    """Return the address of the verdict's page of each bundle that has one, relative to the page of the board."""
+    files = {bundle.name: verdict_path(bundle).with_suffix(".html") for bundle in bundles}
+    # A name may begin like an address of another scheme.
+    return {name: f"./{quote(relpath(file, board.parent))}" for name, file in files.items() if file.is_file()}
 
 
 def _say_unchecked(round_: Round, bundles: list[Path], records: OrganizerRecords) -> None:

@@ -1,11 +1,10 @@
 """`harness data`: fetch public files, write example data, check a round's files, measure overlap."""
 
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from typer import Option
 
 from harness.cli.catalog import files_as_json, print_files, round_as_json, state_of
@@ -22,32 +21,11 @@ from harness.core.rounds import built_in_rounds, load_round
 from harness.core.text import align_columns
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
 from harness.data.files import FOLDER, SATML, PublicFile, RoundStatus, round_status
+from harness.submit.judging import load_judging_data
 
 app = CommandLine(name="data", help="Fetch data sets, write example texts, check rounds.", no_args_is_help=True)
 
 DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
-
-
-class FetchedFile(TypedDict):
-    """One file of a data set."""
-
-    file: str
-    """Name of the file."""
-    state: Arrival
-    """Result of fetching the file."""
-    fault: str | None
-    """Error of fetching the file. Null without an error."""
-
-
-class FetchedData(TypedDict):
-    """The object that `harness data fetch` prints."""
-
-    data_set: str
-    """Name of the data set."""
-    directory: str
-    """Directory of the files."""
-    files: list[FetchedFile]
-    """Files of the data set."""
 
 
 @app.command("fetch")
@@ -61,6 +39,14 @@ def fetch_data(
     Each file is checked. Files that exist are kept. If stderr is not a terminal, the progress of the
     whole data set is printed every second: size, share and ETA.
     Exit code 1: a file could not be fetched.
+
+    Keys:
+        data_set (string): Name of the data set.
+        directory (string): Directory of the files.
+        files (object[]): Files of the data set.
+            file (string): Name of the file.
+            state (Arrival): Result of fetching the file.
+            fault (string?): Error of fetching the file. Null without an error.
     """
     folder = _folder_of(data_set)
     outcomes: list[Outcome] = []
@@ -79,10 +65,10 @@ def fetch_data(
         raise typer.Exit(130) from None
     if json:
         files = [
-            FetchedFile(file=arrived.file.name, state=arrived.arrival, fault=arrived.fault or None)
-            for arrived in outcomes
+            {"file": outcome.file.name, "state": outcome.arrival, "fault": outcome.fault or None}
+            for outcome in outcomes
         ]
-        print_json(FetchedData(data_set=data_set, directory=str(folder), files=files))
+        print_json({"data_set": data_set, "directory": str(folder), "files": files})
     else:
         for outcome in outcomes:
             print(f"{outcome.file.name:{names}}  {outcome.arrival}")
@@ -110,24 +96,6 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
     say(f"Files are in {folder}.")
 
 
-class ExampleFile(TypedDict):
-    """One file of the example data."""
-
-    file: str
-    """Path in the directory."""
-    content: str
-    """Description of the content."""
-
-
-class ExampleData(TypedDict):
-    """The object that `harness data example` prints."""
-
-    directory: str
-    """Directory of the files."""
-    files: list[ExampleFile]
-    """Written files."""
-
-
 @app.command("example")
 def write_example_data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
@@ -139,6 +107,12 @@ def write_example_data(
     The texts on which the bundled target was trained, with their numbers of copies, texts that it has not seen, and a
     target that has unlearned some of them. A file that has the same content already is kept.
     Exit code 1: a file with other content exists.
+
+    Keys:
+        directory (string): Directory of the files.
+        files (object[]): Written files.
+            file (string): Path in the directory.
+            content (string): Description of the content.
     """
     from harness.data.example import FILES, example_files
 
@@ -152,8 +126,8 @@ def write_example_data(
         if not is_same:
             write_export(path, content_bytes)
     if json:
-        files = [ExampleFile(file=name, content=content) for name, content in FILES.items()]
-        print_json(ExampleData(directory=str(folder), files=files))
+        files = [{"file": name, "content": content} for name, content in FILES.items()]
+        print_json({"directory": str(folder), "files": files})
     else:
         print(align_columns([[f"{sanitize(str(folder))}/{name}", text] for name, text in FILES.items()]))
 
@@ -220,95 +194,72 @@ def _print_status(status: RoundStatus) -> None:
         print("  no command fetches what is missing: copy the files to the paths above")
 
 
-class OverlapCounts(TypedDict):
-    """The object that `harness data overlap` prints."""
-
-    round: str
-    """Name of the round."""
-    examples: int
-    """Number of examples."""
-    training_rows: int
-    """Number of training rows."""
-    is_blind: bool
-    """True if the round has no answers."""
-    known_prefix: int
-    """Examples whose prefix equals the prefix of a training row."""
-    known_prefix_right: int | None
-    """Examples of `known_prefix` with the right suffix. Null in a blind round."""
-    stitched: int
-    """Examples for which a suffix can be composed from training rows."""
-    in_train: int | None
-    """Examples of `stitched` with the right suffix. Null in a blind round."""
-    clusters: int | None
-    """Number of clusters. Null if the round has none, as in the next two counts."""
-    largest_cluster: int | None
-    """Examples of the largest cluster."""
-    clustered: int | None
-    """Examples whose cluster has a training row."""
-    known_prefix_ids: list[int]
-    """Ids of the examples that `known_prefix` counts."""
-    stitched_ids: list[int]
-    """Ids of the examples that `stitched` counts."""
-    in_train_ids: list[int] | None
-    """Ids of the examples that `in_train` counts."""
-    clustered_ids: list[int] | None
-    """Ids of the examples that `clustered` counts."""
-
-
 @app.command("overlap")
-def show_overlap(round_: RoundArgument, json: Json = False) -> None:
+def show_overlap(
+    round_: RoundArgument,
+    answers: Path | None = Option(None, metavar="NPY", help="Answers of a blind round."),
+    *,
+    json: Json = False,
+) -> None:
     """Measure the overlap of a round with its training rows.
 
     Prints how many examples are of each kind. Known prefix: a training row has the same prefix. Stitched: a whole
     suffix can be put together from overlapping pieces of training rows. In train: this suffix is right. Clustered: the
     example shares 32 tokens with a training row, directly or through other examples.
+
+    Keys:
+        round (string): Name of the round.
+        examples (number): Number of examples.
+        training_rows (number): Number of training rows.
+        is_blind (boolean): True if the round has no answers.
+        known_prefix (number): Examples whose prefix equals the prefix of a training row.
+        known_prefix_right (number?): Examples of `known_prefix` with the right suffix. Null in a blind round.
+        stitched (number): Examples for which a suffix can be composed from training rows.
+        in_train (number?): Examples of `stitched` with the right suffix. Null in a blind round.
+        clusters (number?): Number of clusters. Null if the round has none, as in the next two counts.
+        largest_cluster (number?): Examples of the largest cluster.
+        clustered (number?): Examples whose cluster has a training row.
+        known_prefix_ids (number[]): Ids of the examples that `known_prefix` counts.
+        stitched_ids (number[]): Ids of the examples that `stitched` counts.
+        in_train_ids (number[]?): Ids of the examples that `in_train` counts.
+        clustered_ids (number[]?): Ids of the examples that `clustered` counts.
     """
     loaded = load_round(round_)
-    overlaps = overlap(loaded)
-    examples = len(overlaps.is_stitched)
+    overlaps = overlap(loaded, None if answers is None else load_judging_data(loaded, answers=answers).answers)
     sizes = None if overlaps.clusters is None else np.unique(overlaps.clusters, return_counts=True)[1]
+    right = overlaps.known_prefix_is_right
+    facts: dict[str, Any] = {
+        "round": loaded.name,
+        "examples": len(overlaps.is_stitched),
+        "training_rows": overlaps.training_rows,
+        "is_blind": overlaps.is_in_train is None,
+        "known_prefix_right": None if right is None else int(right.sum()),
+        "clusters": None if sizes is None else len(sizes),
+        "largest_cluster": None if sizes is None else int(sizes.max()),
+    }
+    for name, claims in (
+        ("known_prefix", overlaps.has_known_prefix),
+        ("stitched", overlaps.is_stitched),
+        ("in_train", overlaps.is_in_train),
+        ("clustered", overlaps.is_clustered),
+    ):
+        facts[name] = None if claims is None else int(claims.sum())
+        facts[f"{name}_ids"] = None if claims is None else claims.nonzero()[0].tolist()
     if json:
-        print_json(
-            OverlapCounts(
-                round=loaded.name,
-                examples=examples,
-                training_rows=overlaps.training_rows,
-                is_blind=overlaps.is_in_train is None,
-                known_prefix=int(overlaps.has_known_prefix.sum()),
-                known_prefix_right=_count(overlaps.known_prefix_is_right),
-                stitched=int(overlaps.is_stitched.sum()),
-                in_train=_count(overlaps.is_in_train),
-                clusters=None if sizes is None else len(sizes),
-                largest_cluster=None if sizes is None else int(sizes.max()),
-                clustered=_count(overlaps.is_clustered),
-                known_prefix_ids=_ids(overlaps.has_known_prefix),
-                stitched_ids=_ids(overlaps.is_stitched),
-                in_train_ids=None if overlaps.is_in_train is None else _ids(overlaps.is_in_train),
-                clustered_ids=None if overlaps.is_clustered is None else _ids(overlaps.is_clustered),
-            )
-        )
+        print_json(facts)
         return
-    print(f"{sanitize(loaded.name)}: {examples:,} examples and {overlaps.training_rows:,} training rows")
-    known_prefixes, walked = int(overlaps.has_known_prefix.sum()), int(overlaps.is_stitched.sum())
-    if overlaps.is_in_train is None or overlaps.known_prefix_is_right is None:
-        print(f"  known prefix  {known_prefixes:6,}  (blind round: unknown whether their suffixes are right)")
-        print(f"  stitched      {walked:6,}")
+    known_prefixes, stitched, in_train = (facts[name] for name in ("known_prefix", "stitched", "in_train"))
+    print(f"{sanitize(loaded.name)}: {facts['examples']:,} examples and {facts['training_rows']:,} training rows")
+    if facts["is_blind"]:
+        print(f"  known prefix  {known_prefixes:6,}  (blind round: --answers says whether their suffixes are right)")
+        print(f"  stitched      {stitched:6,}")
     else:
-        right, reached = int(overlaps.known_prefix_is_right.sum()), int(overlaps.is_in_train.sum())
-        print(f"  known prefix  {known_prefixes:6,}  {right:,} with the right suffix")
-        print(f"  stitched      {walked:6,}  {walked - reached:,} of them wrong")
-        print(f"  in train      {reached:6,}  {examples - reached:,} are not")
+        print(f"  known prefix  {known_prefixes:6,}  {facts['known_prefix_right']:,} with the right suffix")
+        print(f"  stitched      {stitched:6,}  {stitched - in_train:,} of them wrong")
+        print(f"  in train      {in_train:6,}  {facts['examples'] - in_train:,} are not")
     if sizes is not None:
-        print(f"  clustered     {_count(overlaps.is_clustered):6,}  their cluster has a training row")
-        print(f"  clusters      {len(sizes):6,}  the largest of {int(sizes.max()):,} examples")
-
-
-def _count(claims: NDArray[np.bool_] | None) -> int | None:
-    return None if claims is None else int(claims.sum())
-
-
-def _ids(claims: NDArray[np.bool_]) -> list[int]:
-    return list(map(int, claims.nonzero()[0]))
+        print(f"  clustered     {facts['clustered']:6,}  their cluster has a training row")
+        print(f"  clusters      {facts['clusters']:6,}  the largest of {facts['largest_cluster']:,} examples")
 
 
 def _folder_of(data_set: str) -> Path:

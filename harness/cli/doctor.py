@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import psutil
 import typer
+from rich.filesize import decimal
 
 from harness.cli.options import Json
 from harness.cli.output import align_columns, print_json, sanitize, say
-from harness.cli.resolving import find_target, require_device
+from harness.cli.resolving import find_target, usable_device
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
@@ -56,15 +57,6 @@ class Finding:
     is_missing: bool = False
 
 
-class Report(TypedDict):
-    """The object that `harness doctor` prints."""
-
-    missing: list[str]
-    """Names of findings without which runs do not work."""
-    findings: dict[str, dict[str, str | None]]
-    """Findings by name, each with its `value` and `advice`. The advice is null if nothing is wrong."""
-
-
 class BenchOptions(Options):
     """The options of `--bench`."""
 
@@ -88,6 +80,10 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing. An
     extra that is not installed, such as torch, is reported but does not count as missing. With --bench, measures how
     fast the engine samples and searches a target, and for comparison `generate` of transformers.
+
+    Keys:
+        missing (string[]): Names of findings without which runs do not work.
+        findings (object): Findings by name, each with its `value` and `advice`. The advice is null if nothing is wrong.
     """
     if options.bench:
         counts = {"prefixes": options.examples, "turns": options.turns}
@@ -99,7 +95,7 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     missing = [finding.name for finding in report if finding.is_missing]
     if json:
         findings_by_name = {line.name: {"value": line.value, "advice": line.advice} for line in report}
-        print_json(Report(missing=missing, findings=findings_by_name))
+        print_json({"missing": missing, "findings": findings_by_name})
     else:
         width = max(len(finding.name) for finding in report)
         for finding in report:
@@ -112,7 +108,7 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
 
 def findings() -> list[Finding]:
     """Return the report, in the order in which it is printed."""
-    machine = hardware()
+    machine, clash = hardware(), clash_sentence()
     memory = psutil.virtual_memory()
     directories = {
         "runs": runs_home(),
@@ -123,12 +119,12 @@ def findings() -> list[Finding]:
     return [
         *(_version(name, version) for name, version in versions().items()),
         _extras(),
-        *_clash(),
+        *([] if clash is None else [Finding("name clash", "found", clash, is_missing=True)]),
         Finding("executable", sys.executable),
         Finding("system", f"{machine['system']} {machine['machine']}"),
         Finding("processor", f"{machine['processor']}, {machine['cores']} cores usable"),
         Finding("gpus", ", ".join(machine["gpus"]) or "none found by the NVIDIA driver"),
-        Finding("memory", f"{_gigabytes(memory.available)} free of {_gigabytes(memory.total)}"),
+        Finding("memory", f"{decimal(memory.available)} free of {decimal(memory.total)}"),
         *(_directory(name, path) for name, path in directories.items()),
         *_sandbox(),
         _after_logout(),
@@ -156,18 +152,12 @@ def _extras() -> Finding:
     return Finding("extras", value, advice)
 
 
-def _clash() -> list[Finding]:
-    """Return the other distributions that install a package `harness`, if there are any."""
-    sentence = clash_sentence()
-    return [] if sentence is None else [Finding("name clash", "found", sentence, is_missing=True)]
-
-
 def _directory(name: str, path: Path) -> Finding:
     """Return the file system and the free space of a directory, from its nearest parent that exists."""
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     kind = file_system_of(existing)
     free = shutil.disk_usage(existing).free
-    value = f"{path} ({kind}, {_gigabytes(free)} free)"
+    value = f"{path} ({kind}, {decimal(free)} free)"
     if not os.access(existing, os.W_OK):
         return Finding(name, value, f"{existing} is not writable. Change its permissions.", is_missing=True)
     if name == "runs" and (kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse")):
@@ -213,10 +203,6 @@ def file_system_of(path: Path) -> str:
     return max(containing, key=lambda mount: len(mount.mountpoint)).fstype if containing else "unknown"
 
 
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
-
-
 def measure_speed(
     target: str, round_name: str | None, compute: DeviceOptions, *, prefixes: int, turns: int, json: bool
 ) -> None:
@@ -238,7 +224,7 @@ def measure_speed(
             times_generate (number): Speed relative to `generate`.
     """
     require_extra("torch", "`harness doctor --bench`")
-    device = require_device(compute)
+    device = usable_device(compute.device)
     loaded = load_round(round_name or default_round())
     model = find_target(target)
     require_capacity(model, loaded)

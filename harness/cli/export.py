@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated, TypedDict
+from typing import IO, Annotated
 
 import typer
 from typer import Option
@@ -220,15 +220,6 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
         raise UsageError(f"unknown format {suffix!r}. Use .csv, .jsonl or .parquet.")
 
 
-class Report(TypedDict):
-    """The object that `harness report` prints."""
-
-    path: str
-    """The page or the directory written."""
-    records: list[str]
-    """Ids of the runs, or of the sweep or the audit."""
-
-
 def report(
     names: Annotated[
         list[str],
@@ -249,6 +240,10 @@ def report(
 
     The page of runs shows scores, curves, a comparison and examples. The page of a sweep shows its settings. Either
     page is one file. For an audit, the command writes a directory with a page, tables and plots.
+
+    Keys:
+        path (string): The page or the directory written.
+        records (string[]): Ids of the runs, or of the sweep or the audit.
     """
     records = [find_record(name) for name in names]
     audits = [item for item in records if isinstance(item, RunFolder) and isinstance(item.spec(), AuditSpec)]
@@ -267,7 +262,7 @@ def report(
         check_output_file(out, force=force)
         write_output(out, _page(record, folders, redact=redact))
     if json:
-        print_json(Report(path=str(out.absolute()), records=[item.id for item in records]))
+        print_json({"path": str(out.absolute()), "records": [item.id for item in records]})
     else:
         print(sanitize(str(out)))
 

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.filesize import decimal
@@ -26,9 +26,9 @@ from harness.runs.folder import ModelType, RecordFiles, RunFolder, all_run_folde
 from harness.runs.queue import queued_runs
 from harness.runs.specs import AttackSpec, AuditSpec, RunSpec
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, matching_summaries, run_summary
-from harness.sweeps.record import SWEEPS, progress_of
-from harness.sweeps.tuning import TUNINGS
+from harness.runs.summary import RunSummary, matching_summaries, readable_summaries
+from harness.sweeps.record import SWEEPS, Sweep, progress_of
+from harness.sweeps.tuning import TUNINGS, Tuning
 from harness.sweeps.tuning_process import state_of
 
 Item = TypeVar("Item")
@@ -139,42 +139,14 @@ def _print_list(
         say(empty)
 
 
-class ListedTuning(TypedDict):
-    """A tuning as `harness list tunings` prints it."""
-
-    id: str
-    """Id of the tuning."""
-    created_at: float
-    """Time of creation, in seconds since the epoch."""
-    attack: str
-    """Name of the attack."""
-    round: str
-    """Name of the round."""
-    runs: int
-    """Number of its runs."""
-    state: str
-    """`running`, `finished` or `not running`."""
-
-
 @app.command("tunings")
 def list_tunings(json: Json = False) -> None:
     """List tunings, newest first."""
     tunings = list(_readable(TUNINGS))
     parents = [summary.parent for summary in matching_summaries(on_error=lambda _: None)] if tunings else []
-    rows = [
-        ListedTuning(
-            id=tuning.id,
-            created_at=tuning.created_at,
-            attack=tuning.request.attack,
-            round=tuning.request.round,
-            runs=(runs := parents.count(tuning.id)),
-            state=state_of(tuning, runs),
-        )
-        for tuning in tunings
-    ]
     _print_list(
         "tunings",
-        rows,
+        [_tuning_as_json(tuning, parents.count(tuning.id)) for tuning in tunings],
         ("tuning", "attack", "round", "runs", "state", "started"),
         lambda row: (
             *(row["id"], row["attack"], row["round"], str(row["runs"]), row["state"]),
@@ -184,6 +156,21 @@ def list_tunings(json: Json = False) -> None:
         empty="no tunings yet. `harness tune ATTACK` starts one.",
         json=json,
     )
+
+
+def _tuning_as_json(tuning: Tuning, runs: int) -> dict[str, Any]:
+    """Return a tuning that has so many runs.
+
+    Keys:
+        id (string): Id of the tuning.
+        created_at (number): Time of creation, in seconds since the epoch.
+        attack (string): Name of the attack.
+        round (string): Name of the round.
+        runs (number): Number of its runs.
+        state (string): `running`, `finished` or `not running`.
+    """
+    facts = {"id": tuning.id, "created_at": tuning.created_at, "runs": runs, "state": state_of(tuning, runs)}
+    return facts | {"attack": tuning.request.attack, "round": tuning.request.round}
 
 
 def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
@@ -196,35 +183,31 @@ def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
             print_error(str(error))
 
 
-class ListedSweep(TypedDict):
-    """A sweep as `harness list sweeps` prints it."""
-
-    id: str
-    """Id of the sweep."""
-    created_at: float
-    """Time of creation, in seconds since the epoch."""
-    runs: int
-    """Runs of the sweep."""
-    finished: int
-    """Finished runs."""
-
-
 @app.command("sweeps")
 def list_sweeps(json: Json = False) -> None:
     """List sweeps, newest first."""
-    rows = []
-    for sweep in _readable(SWEEPS):
-        finished = len(progress_of(sweep).finished)
-        rows.append(ListedSweep(id=sweep.id, created_at=sweep.created_at, runs=len(sweep.runs), finished=finished))
     _print_list(
         "sweeps",
-        rows,
+        [_sweep_as_json(sweep) for sweep in _readable(SWEEPS)],
         ("sweep", "runs finished", "started"),
         lambda row: (row["id"], f"{row['finished']:,} of {row['runs']:,}", date_and_time(row["created_at"])),
         lambda row: row,
         empty="no sweeps yet. `harness sweep FILE` starts one.",
         json=json,
     )
+
+
+def _sweep_as_json(sweep: Sweep) -> dict[str, Any]:
+    """Return a sweep.
+
+    Keys:
+        id (string): Id of the sweep.
+        created_at (number): Time of creation, in seconds since the epoch.
+        runs (number): Runs of the sweep.
+        finished (number): Finished runs.
+    """
+    finished = len(progress_of(sweep).finished)
+    return {"id": sweep.id, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished}
 
 
 @app.command("attacks")
@@ -270,29 +253,9 @@ def list_queue(json: Json = False) -> None:
 def _queued_summaries() -> list[RunSummary]:
     """Return the summaries of the waiting runs, in order. A run that cannot be read is reported and left out."""
     require_state_home()
-    summaries = []
-    for queued in queued_runs():
-        folder = RunFolder.of(queued.run)
-        try:
-            summary = run_summary(folder)
-        except HarnessError as error:
-            print_error(f"{folder.id}: {error}")
-            continue
-        # A run that starts or ends meanwhile has no place.
-        if summary.queue_position is not None:
-            summaries.append(summary)
-    return summaries
-
-
-class DeletedRecord(TypedDict):
-    """A run, tuning or sweep as `harness list deleted` prints it."""
-
-    id: str
-    """Id of the run, tuning or sweep."""
-    deleted_at: float
-    """Time of deletion, in seconds since the epoch."""
-    bytes: int
-    """Size on the disk."""
+    summaries = readable_summaries([RunFolder.of(queued.run) for queued in queued_runs()], print_error)
+    # A run that starts or ends meanwhile has no place.
+    return [summary for summary in summaries if summary.queue_position is not None]
 
 
 @app.command("deleted")
@@ -309,7 +272,18 @@ def list_deleted(json: Json = False) -> None:
             format_duration(deleted.seconds_left),
             decimal(deleted.size),
         ),
-        lambda deleted: DeletedRecord(id=deleted.id, deleted_at=deleted.deleted_at / 1e9, bytes=deleted.size),
+        _deletion_as_json,
         empty="nothing was deleted within the last day.",
         json=json,
     )
+
+
+def _deletion_as_json(deleted: trash.Deleted) -> dict[str, Any]:
+    """Return a deleted run, tuning or sweep.
+
+    Keys:
+        id (string): Id of the run, tuning or sweep.
+        deleted_at (number): Time of deletion, in seconds since the epoch.
+        bytes (number): Size on the disk.
+    """
+    return {"id": deleted.id, "deleted_at": deleted.deleted_at / 1e9, "bytes": deleted.size}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
@@ -16,7 +16,7 @@ from harness.cli.conversion import find_gguf
 from harness.cli.options import Force, Json, Seed, budget_seconds, make_directory, usage_errors
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
-from harness.cli.resolving import find_target, name_hidden_directory, require_device
+from harness.cli.resolving import find_target, name_hidden_directory, usable_device
 from harness.cli.typer_classes import CommandLine, Without
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import Options, option
@@ -37,50 +37,44 @@ _SECONDS_BETWEEN_LINES = 5.0
 app = CommandLine(name="new", help="Write a new attack, or draw a round from a corpus.", no_args_is_help=True)
 
 
-class TextOptions(Options):
-    """The options for reading text from files."""
+class CorpusOptions(Options):
+    """The options for reading a corpus."""
 
     heading: ClassVar[str] = "Corpus"
 
     field: str | None = option(None, unset="text", description="Field or column with the text.")
     keep_line_ends: bool = option(False, description="Do not turn CR LF and CR into LF.")
+    tokenizer: Path | None = option(
+        None, metavar="FILE", unset="in its directory", description="The target's tokenizer.json."
+    )
+    split: str | None = option(None, description="Split of an Arrow data set.")
+    end_of_text: str = option("<|endoftext|>", metavar="TOKEN", description="Token that ends a document.")
+
+
+class SizeOptions(Options):
+    """The options for the examples of a round."""
+
+    heading: ClassVar[str] = "Size and selection"
+
+    prefix_tokens: int = option(50, ge=1, le=4096, description="Tokens of a prefix.")
+    suffix_tokens: int = option(50, ge=1, le=4096, description="Tokens of a suffix.")
+    train: int = option(15_000, ge=0, description="Training examples.")
+    val: int = option(1_000, ge=0, description="Validation examples.")
+    test: int = option(1_000, ge=0, description="Test examples.")
+    strata: str = option("1", metavar="N,…", description="Smallest number of copies in each stratum, such as 1,2,10.")
+    extractable: bool = option(
+        False, description="Only examples that the target completes by greedy decoding, given up to 450 tokens."
+    )
 
 
 def make_round(
-    reading: TextOptions,
+    reading: CorpusOptions,
     corpus: Path = Argument(..., metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow or tokens."),
     out: Path = Option(..., "--out", "-o", metavar="DIR", help="Directory for the round."),
     target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id, directory or GGUF file."),
-    tokenizer: Path | None = Option(
-        None,
-        "--tokenizer",
-        metavar="FILE",
-        help="The target's tokenizer.json.  [default: in its directory]",
-        rich_help_panel="Corpus",
-    ),
     name: str | None = Option(None, help="Name of the round.  [default: that of the directory]"),
-    split: str | None = Option(None, help="Split of an Arrow data set.", rich_help_panel="Corpus"),
-    end_of_text: str = Option(
-        "<|endoftext|>", "--end-of-text", metavar="TOKEN", help="Token that ends a document.", rich_help_panel="Corpus"
-    ),
-    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Size and selection"),
-    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Size and selection"),
-    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Size and selection"),
-    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Size and selection"),
-    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Size and selection"),
-    strata: str = Option(
-        "1",
-        metavar="N,…",
-        help="Smallest number of copies in each stratum, such as 1,2,10.",
-        rich_help_panel="Size and selection",
-    ),
-    extractable: bool = Option(
-        False,
-        "--extractable",
-        help="Only examples that the target completes by greedy decoding, given up to 450 tokens.",
-        rich_help_panel="Size and selection",
-    ),
     *,
+    size: SizeOptions,
     loading: Annotated[DeviceOptions, Without("dtype")],
     answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
     budget: str = Option("24h", metavar="DURATION", help="Wall-clock limit of a run, such as 24h or 90m."),
@@ -102,8 +96,8 @@ def make_round(
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, hold_lock
 
-    sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
-    if not val and not test:
+    sizes = {split: wanted for split in ("train", "val", "test") if (wanted := getattr(size, split))}
+    if not size.val and not size.test:
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
     budget_seconds(budget)
     with usage_errors("--closes"):
@@ -111,9 +105,9 @@ def make_round(
     if title is not None and not (title.strip() and title.isprintable()):
         raise typer.BadParameter("expected one line of printable text.", param_hint="--title")
     require_fields(reading.field, [corpus])
-    rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(strata), seed=seed)
+    rules = Rules(sizes, size.prefix_tokens, size.suffix_tokens, _strata(size.strata), seed=seed)
     name = _round_name(name, out)
-    compute = loading.changed(device=require_device(loading))
+    compute = loading.changed(device=usable_device(loading.device))
     answers = answers_out
     if answers is not None and answers.resolve() == out.resolve():
         answers = None
@@ -122,16 +116,17 @@ def make_round(
     if target not in BUILT_IN_TARGETS and (expand_home(target).is_dir() or find_gguf(target) is not None):
         # A relative path would be relative to the round's file.
         target = str(expand_home(target).resolve())
-    resolved = find_target(target) if extractable or tokenizer is None else None
-    source = Corpus(
-        corpus, tokenizer or _tokenizer_of(resolved), reading.field, split, end_of_text, reading.keep_line_ends
-    )
+    resolved = find_target(target) if size.extractable or reading.tokenizer is None else None
+    tokenizer = reading.tokenizer or _tokenizer_of(resolved)
+    source = Corpus(corpus, tokenizer, reading.field, reading.split, reading.end_of_text, reading.keep_line_ends)
     make_directory(out)
     try:
         with hold_lock(out):
             identity = {"name": name, "target": target, "budget": budget}
             contest = {name: text for name, text in (("title", title), ("closes", closes)) if text is not None}
-            card = _make(source, rules, out, answers, resolved if extractable else None, compute, identity, contest)
+            card = _make(
+                source, rules, out, answers, resolved if size.extractable else None, compute, identity, contest
+            )
     except KeyboardInterrupt:
         say("interrupted. The tokens are kept, and the same command continues.")
         raise typer.Exit(130) from None
@@ -276,7 +271,7 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
     rows = []
     for split, facts in card["splits"].items():
-        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in facts["copies"].items())
+        copies = "copies " + ", ".join(f"{stratum}: {count:,}" for stratum, count in facts["copies"].items())
         rows.append((f"  {split}", f"{facts['examples']:,} examples", f"{facts['clusters']:,} clusters", copies))
     print(align_columns(rows))
     for split, facts in card["splits"].items():
@@ -322,26 +317,22 @@ def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
 app.command("round")(make_round)
 
 
-class NewAttack(TypedDict):
-    """The object that `harness new attack` prints."""
-
-    attack: str
-    """Name of the attack."""
-    path: str
-    """The file written."""
-
-
 @app.command("attack")
 def write_attack(
     name: str = Argument(..., metavar="NAME", help="Lower-case letters, digits and underscores."),
     directory: Path = Option(Path("attacks"), "--dir", metavar="DIR", help="Where to write."),
     json: Json = False,
 ) -> None:
-    """Write a new attack that runs as it is."""
+    """Write a new attack that runs as it is.
+
+    Keys:
+        attack (string): Name of the attack.
+        path (string): The file written.
+    """
     path = new_attack(name, directory)
     option = "" if directory.resolve() == Path("attacks").resolve() else f" --attacks {shlex.quote(str(directory))}"
     say(f"next: harness run {name} --round demo{option}")
     if json:
-        print_json(NewAttack(attack=name, path=str(path.absolute())))
+        print_json({"attack": name, "path": str(path.absolute())})
     else:
         print(path)

@@ -80,13 +80,13 @@ def rerun(
             batch_sizes=sizes,
         )
         folder = start_attack(run, prepared.attack)
-        say(f"run {folder.id} · Ctrl-C leaves it running")
+        say(f"run {folder.id}")
     elif run_status(folder).is_over:
         say(f"continuing run {folder.id}")
         models = [model for model in (target_here, reference_here) if model is not None]
         resume_run(folder, weights_sha256=tuple(model.weights_sha256 for model in models))
     else:
-        say(f"run {folder.id} is already running · Ctrl-C leaves it running")
+        say(f"run {folder.id} is already running")
     try:
         follow(folder, json=json)
     finally:

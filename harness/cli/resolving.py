@@ -168,16 +168,8 @@ def _resolve_params(attack: AttackFile, round_: Round, request: RunRequest) -> V
         raise HarnessError(f"{where}{error}") from None
 
 
-def require_device(compute: DeviceOptions) -> str:
-    """Return the device that the options name. `auto` is the device of the settings, else a GPU if there is one.
-
-    Raises a usage error for an unknown device, and HarnessError for one that this machine does not have.
-    """
-    return usable_device(compute.device)
-
-
 def usable_device(device: str, *, option: str = "--device") -> str:
-    """Return the device that the option names.
+    """Return the device that the option names. `auto` is the device of the settings, else a GPU if there is one.
 
     Raises a usage error for an unknown device, and HarnessError for one that this machine does not have.
     """
@@ -246,7 +238,7 @@ def require_adapter(compute: ModelOptions, models: Sequence[TargetRecord]) -> No
 
 def target_record(round_: Round, compute: ModelOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
-    device = require_device(compute)
+    device = usable_device(compute.device)
     local = find_target(id_, revision, base=compute.base)
     require_capacity(local, round_)
     require_round_vocabulary(local, round_)
@@ -269,7 +261,7 @@ def model_records(
     Without a base, an adapter is merged into the first model. is_first_served: the first model is behind an endpoint,
     and only its tokenizer is needed.
     """
-    device = require_device(compute)
+    device = usable_device(compute.device)
     base = compute.base
     names = list(dict.fromkeys(ids))
     if len(names) > is_first_served:

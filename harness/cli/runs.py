@@ -1,7 +1,7 @@
 """`harness runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
 
 import time
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -29,22 +29,18 @@ app = CommandLine(
 )
 
 
-class Note(TypedDict):
-    """The object that `harness runs note` prints."""
-
-    run: str
-    """Id of the run."""
-    note: str
-    """Note of the user. Empty without a note."""
-
-
 @app.command()
 def note(
     run: Run,
     text: str | None = Argument(None, metavar="TEXT", help="The new note. Without TEXT, the present note is printed."),
     json: Json = False,
 ) -> None:
-    """Attach a note to a run, or print its note."""
+    """Attach a note to a run, or print its note.
+
+    Keys:
+        run (string): Id of the run.
+        note (string): Note of the user. Empty without a note.
+    """
     folder = run_folder(run)
     if text is not None:
         with file_errors(folder.note, "written"):
@@ -53,18 +49,9 @@ def note(
         folder.check_files()
         content = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
-        print_json(Note(run=folder.id, note=content))
+        print_json({"run": folder.id, "note": content})
     elif text is None:
         print(sanitize(content))
-
-
-class Tags(TypedDict):
-    """The object that `harness runs tag` prints."""
-
-    run: str
-    """Id of the run."""
-    tags: list[str]
-    """All tags of the run, sorted."""
 
 
 @app.command()
@@ -76,7 +63,12 @@ def tag(
     remove: bool = Option(False, "--remove", help="Remove the tags instead of adding them."),
     json: Json = False,
 ) -> None:
-    """Add tags to a run, remove them, or print them."""
+    """Add tags to a run, remove them, or print them.
+
+    Keys:
+        run (string): Id of the run.
+        tags (string[]): All tags of the run, sorted.
+    """
     folder = run_folder(run)
     if remove:
         remove_tags(folder, tags or ())
@@ -85,7 +77,7 @@ def tag(
     with as_harness_error(folder.tags):
         tags_after = tags_of(folder)
     if json:
-        print_json(Tags(run=folder.id, tags=list(tags_after)))
+        print_json({"run": folder.id, "tags": tags_after})
     elif not tags:
         print(" ".join(tags_after))
 
@@ -110,13 +102,6 @@ def queue(
     list_queue(json=json)
 
 
-class Removed(TypedDict):
-    """The object that `harness runs rm` prints."""
-
-    removed: list[str]
-    """Ids of the deleted runs, tunings and sweeps."""
-
-
 @app.command()
 def rm(
     runs: Annotated[
@@ -137,6 +122,9 @@ def rm(
     """Delete runs and everything they recorded.
 
     `harness runs restore` restores them within a day. In a terminal, the command asks before it deletes.
+
+    Keys:
+        removed (string[]): Ids of the deleted runs, tunings and sweeps.
     """
     if not runs and not now:
         raise typer.BadParameter("name a run, or use --now.", param_hint="RUN")
@@ -164,7 +152,7 @@ def rm(
     for record in before:
         _end([record], is_final=True, json=json)
     if json:
-        print_json(Removed(removed=ids))
+        print_json({"removed": ids})
 
 
 def _question(ids: list[str], *, is_final: bool) -> str:
@@ -191,13 +179,6 @@ def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
         print(sanitize(deleted[0].id), flush=True)
 
 
-class Restored(TypedDict):
-    """The object that `harness runs restore` prints."""
-
-    restored: list[str]
-    """Ids of the restored runs, tunings and sweeps."""
-
-
 @app.command()
 def restore(
     runs: Annotated[
@@ -209,6 +190,9 @@ def restore(
     """Restore runs that were deleted within a day.
 
     `harness list deleted` lists them. A tuning or a sweep is restored with its runs.
+
+    Keys:
+        restored (string[]): Ids of the restored runs, tunings and sweeps.
     """
     deletions = dict.fromkeys(deleted for name in runs for deleted in deletion_named(name))
     for deleted in deletions:
@@ -216,4 +200,4 @@ def restore(
         if not json:
             print(sanitize(deleted.id), flush=True)
     if json:
-        print_json(Restored(restored=list(dict.fromkeys(deleted.id for deleted in deletions))))
+        print_json({"restored": list(dict.fromkeys(deleted.id for deleted in deletions))})

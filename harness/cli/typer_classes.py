@@ -262,12 +262,14 @@ class CommandLine(typer.Typer):
         """Return a decorator that adds a function as a command.
 
         A parameter whose type is a class of `Options` becomes one option per field of the class. Fields
-        that the command has no option for are named as in `Annotated[RunRequest, Without("group")]`.
+        that the command has no option for are named as in `Annotated[RunRequest, Without("group")]`. The help of the
+        command is the docstring without its `Keys:`, the keys of the JSON that the function prints.
         """
-        add = super().command(name, cls=HarnessCommand, **settings)
+        command = super().command
 
         def decorate(function: CommandFunction) -> CommandFunction:
-            add(one_option_per_field(function))
+            texts = {"help": (inspect.getdoc(function) or "").partition("\n\nKeys:")[0]}
+            command(name, cls=HarnessCommand, **texts | settings)(one_option_per_field(function))
             return function
 
         return decorate

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
@@ -115,13 +115,11 @@ class ContentStore:
         }
 
 
-class Shipment(BaseModel):
+class Shipment(BaseModel, frozen=True, extra="forbid"):
     """A run as a node receives it: the spec that the driver planned, without answers, and the files.
 
     The paths in the spec do not exist on the node.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: AttackSpec
     files: dict[str, dict[str, str]]

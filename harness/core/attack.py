@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import Training
@@ -22,10 +22,8 @@ GUESS_STAGE = "guess"
 """The stage of a loop over batches that names none."""
 
 
-class Params(BaseModel):
+class Params(BaseModel, frozen=True, extra="forbid"):
     """The parameters of an attack, declared once for the command line, the form, the record and the documentation."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 ParamsType = TypeVar("ParamsType", bound=Params)

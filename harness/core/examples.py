@@ -232,15 +232,16 @@ class Overlap:
     training_rows: int
 
 
-def overlap(round_: Round) -> Overlap:
+def overlap(round_: Round, answers: Tokens | None = None) -> Overlap:
     """Return the overlap of the examples of a round with its training rows.
 
+    answers: [examples, suffix length], for a blind round.
     Raises HarnessError if the round has no training rows, or a needed file is absent or does not fit.
     """
     training = load_training(round_)
     if training is None or len(training) == 0:
         raise HarnessError(f"round {round_.name} has no training rows to overlap with. Choose another round.")
-    prefixes, answers = load_prefixes(round_), load_answers(round_)
+    prefixes, answers = load_prefixes(round_), load_answers(round_) if answers is None else answers
     walk = stitched(prefixes, training.whole, round_.suffix_length)
     source = exact_rows(prefixes, training.prefixes)
     has_source = source >= 0

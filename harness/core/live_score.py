@@ -128,15 +128,11 @@ class LiveScore:
     def figures(self) -> Figures:
         """Return the figures of the current submission."""
         rows = self._submission()
-        if rows is None or not len(rows):
-            nothing = np.empty(0, np.int64)
-            zero = None if self._answers is None else 0.0
-            empty = None if self._answers is None else nothing
-            recall = None if self._answers is None else np.empty(0)
-            return Figures(empty, recall, zero, zero, zero, 0, 0)
-        guessed = len(np.unique(rows.ids))
+        count, guessed = (0, 0) if rows is None else (len(rows), len(np.unique(rows.ids)))
         if self._answers is None:
-            return Figures(None, None, None, None, None, guessed, len(rows))
+            return Figures(None, None, None, None, None, guessed, count)
+        if rows is None or not count:
+            return Figures(np.empty(0, np.int64), np.empty(0), 0.0, 0.0, 0.0, 0, 0)
         curve = solved_curve(*self.walk()) / self._examples  # [wrong rows + 1]
         errors = log_spaced(len(curve), max_points=DRAWN_POINTS)
         return Figures(
@@ -146,7 +142,7 @@ class LiveScore:
             exact_at_1=exact_at_1(rows.ids, rows.suffixes, self._answers),
             any_guess_correct=float(self._is_solved.mean()),
             guessed=guessed,
-            rows=len(rows),
+            rows=count,
         )
 
     def _submission(self) -> Guesses | None:

@@ -7,12 +7,12 @@ a prefix the model sees, at which positions, and behind which soft prompt.
 from dataclasses import dataclass
 from enum import Enum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from harness.core.arrays import Floats
 
 
-class Policy(BaseModel):
+class Policy(BaseModel, frozen=True, extra="forbid"):
     """The modification of a next-token distribution before a token is drawn.
 
     Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as in Hugging Face),
@@ -20,8 +20,6 @@ class Policy(BaseModel):
     typical-p (Meister et al. 2023). These do nothing: top_k = None, and 1 for each of the others. With `decay_tokens`,
     the temperature changes linearly to 1 over that many suffix tokens (Carlini et al. 2021).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     # `default=`: type checkers without pydantic's plugin, which authors of attacks use, see no default otherwise.
     temperature: float = Field(default=1.0, gt=0, description="Divides the logits; values below 1 sharpen.")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from harness.core.files import require_content
 
@@ -24,10 +24,8 @@ REQUEST_FILE = "job.json"
 """The file of the request, beside the inputs of the worker."""
 
 
-class JobRequest(BaseModel):
+class JobRequest(BaseModel, frozen=True, extra="forbid"):
     """One execution of a job."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     params: dict[str, Any]

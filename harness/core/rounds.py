@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
@@ -70,10 +70,8 @@ Moment = Annotated[datetime, _validator_by(parse_moment), WithJsonSchema({"type"
 Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
 
 
-class Fold(BaseModel):
+class Fold(BaseModel, frozen=True, extra="forbid"):
     """The part of the training rows of a round that is attacked. The other parts are its training rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     index: int = Field(ge=0)
     folds: int = Field(ge=2)
@@ -85,10 +83,8 @@ class Fold(BaseModel):
         return self
 
 
-class Round(BaseModel):
+class Round(BaseModel, frozen=True, extra="forbid"):
     """The rules of one contest. `load_round` makes all paths absolute."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=ROUND_NAME, description="Name of the round, which runs and bundles record.")
     title: str = Field(description="One line for lists and reports.")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -40,10 +40,8 @@ _DTYPES = {Kind.INTEGER: np.int64, Kind.REAL: np.float64, Kind.REALS: np.float64
 _DIMENSIONS = {Kind.INTEGER: 1, Kind.REAL: 1, Kind.REALS: 2, Kind.TOKENS: 2}
 
 
-class Column(BaseModel):
+class Column(BaseModel, frozen=True, extra="forbid"):
     """One column of a table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: _Name
     kind: Kind
@@ -56,10 +54,8 @@ class Column(BaseModel):
         return name
 
 
-class Table(BaseModel):
+class Table(BaseModel, frozen=True, extra="forbid"):
     """A table of rows that a job emits and the store keeps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: _Name
     columns: tuple[Column, ...]

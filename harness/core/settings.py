@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -14,10 +14,8 @@ from harness.core.rounds import load_round
 _MAX_BYTES = 1 << 20
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True, extra="forbid"):
     """The content of config.toml. Each value has a default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     theme: str | None = Field(None, description="Name of a Textual theme. NO_COLOR turns all colours off.")
     round: str = Field("demo", description="Default of `--round`, and the round that the TUI selects at its start.")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from harness.core.paths import model_name
 from harness.core.rows import Table
@@ -19,10 +19,8 @@ NODE = "node"
 """The device of a worker on a cluster, whose node chooses it."""
 
 
-class Record(BaseModel):
+class Record(BaseModel, frozen=True, extra="forbid"):
     """A part of spec.json: immutable, without unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class PathRecord(Record):

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, PositiveInt
+from pydantic import BaseModel, FiniteFloat, PositiveInt
 
 from harness.core.errors import HarnessError
 from harness.core.inputs import read_bounded_json
@@ -42,10 +42,8 @@ _TENSOR = re.compile(r"base_model\.model\.(.+)\.lora_[AB]\.weight")
 _ADVICE = "Merge it with merge_and_unload() of peft, and name the directory of the merged model."
 
 
-class AdapterConfig(BaseModel):
+class AdapterConfig(BaseModel, extra="allow", frozen=True, strict=True):
     """The fields of adapter_config.json that the merged weights depend on."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     base_model_name_or_path: str | None = None
     r: PositiveInt = 8

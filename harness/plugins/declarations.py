@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import importlib.metadata
 import inspect
 import re
 import threading
@@ -12,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.extras import installed_version
 from harness.core.text import shorten
 
 # CPython before 3.11.7 and 3.12.1 keeps the recursion depth of the parser in one place for all threads, so that two
@@ -190,9 +190,4 @@ def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
 
 def missing_distribution(requires: tuple[str, ...]) -> str | None:
     """Return the first of these distributions that is not installed, None if all are."""
-    for distribution in requires:
-        try:
-            importlib.metadata.distribution(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            return distribution
-    return None
+    return next((distribution for distribution in requires if installed_version(distribution) is None), None)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.files import is_locked, try_lock, write_atomically
@@ -28,10 +28,8 @@ _CHANGE_SECONDS = 10.0
 """The longest wait for another change of the queue, which takes milliseconds."""
 
 
-class QueuedRun(BaseModel):
+class QueuedRun(BaseModel, frozen=True):
     """A run in the queue."""
-
-    model_config = ConfigDict(frozen=True)
 
     run: str
     devices: dict[str, str]

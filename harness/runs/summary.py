@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field, replace
 from typing import Annotated, Any
 
@@ -256,6 +256,15 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
     return {"versions": versions(), "hardware": hardware(), "threads": threads}
 
 
+def readable_summaries(folders: Iterable[RunFolder], on_error: Callable[[str], object]) -> Iterator[RunSummary]:
+    """Yield the summaries of runs. A run that cannot be read is left out, and `on_error` gets the reason."""
+    for folder in folders:
+        try:
+            yield run_summary(folder)
+        except HarnessError as error:
+            on_error(f"{folder.id}: {error}")
+
+
 def matching_summaries(
     *,
     on_error: Callable[[str], object],
@@ -271,15 +280,9 @@ def matching_summaries(
     kind: `attack` or `audit`.
     statuses: one of them.
     tags: all of them.
-    parent: a group, a tuning or a sweep. A run that cannot be read is left out, and `on_error` gets the sentence that
-    says why.
+    parent: a group, a tuning or a sweep. Runs that cannot be read are left out as in `readable_summaries`.
     """
-    for folder in all_run_folders():
-        try:
-            summary = run_summary(folder)
-        except HarnessError as error:
-            on_error(f"{folder.id}: {error}")
-            continue
+    for summary in readable_summaries(all_run_folders(), on_error):
         if (
             kind in (None, summary.kind)
             and (not statuses or summary.status in statuses)

@@ -6,7 +6,7 @@ import site
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 MAX_PROCESSES = 4096
 MAX_FILE_BYTES = 4 << 30
@@ -47,10 +47,8 @@ class SandboxPolicy:
     file_bytes: int | None = MAX_FILE_BYTES
 
 
-class Limit(BaseModel):
+class Limit(BaseModel, frozen=True):
     """The value of a limit, and the mechanism that enforces it (`cgroup v1`, `RLIMIT_FSIZE`, ...)."""
-
-    model_config = ConfigDict(frozen=True)
 
     most: int = Field(ge=0, lt=1 << 63)
     """Value of the limit: a number, or bytes of memory or of a file."""
@@ -58,10 +56,8 @@ class Limit(BaseModel):
     """Mechanism that enforces the limit, such as `cgroup v1` or `RLIMIT_FSIZE`."""
 
 
-class AppliedSandbox(BaseModel):
+class AppliedSandbox(BaseModel, frozen=True):
     """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none)."""
-
-    model_config = ConfigDict(frozen=True)
 
     backend: str
     """Name of the backend."""

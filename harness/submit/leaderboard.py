@@ -80,7 +80,7 @@ class Entry:
     hardware: str = ""
     """Machine on which the time was measured."""
     verified: str = ""
-    """Verdict in words."""
+    """Verdict in words. Empty if the bundle is not ranked; `unranked` has the reason."""
     marks: tuple[str, ...] = ()
     """Accepted checks."""
     patch: str = ""

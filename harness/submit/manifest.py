@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
@@ -20,10 +20,8 @@ MODEL_NAMES = {"target": "target", "reference": "reference model"}
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class BundleModel(BaseModel):
+class BundleModel(BaseModel, frozen=True, extra="forbid"):
     """A record in a file of a bundle."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RunRecord(BundleModel):

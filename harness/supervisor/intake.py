@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.faults import first_fault
@@ -36,10 +36,8 @@ _EVENT_FIELDS: dict[str, dict[str, TypeAdapter[Any]]] = {
 EVENTS = frozenset({"started", "loading", "loaded", "target", "batch_size", "passes", "warning"})
 
 
-class _LoadedModel(BaseModel):
+class _LoadedModel(BaseModel, strict=True):
     """The report of a worker about a model that it has loaded."""
-
-    model_config = ConfigDict(strict=True)
 
     architecture: _Name
     parameters: _Count

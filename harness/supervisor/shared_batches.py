@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from harness.core.faults import first_fault
 from harness.core.files import remove_tree
@@ -18,10 +18,8 @@ from harness.core.protocol import LEAD
 from harness.supervisor.intake import MAX_NAME, IntakeError
 
 
-class _Question(BaseModel):
+class _Question(BaseModel, frozen=True, strict=True):
     """A question of a worker: enter a loop, claim a batch, agree on a number, or get the stored state."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     question: Literal["enter", "claim", "agree", "state"]
     key: str = Field(max_length=MAX_NAME)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, Field, create_model
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import read_bounded_toml, validate_fields
@@ -38,10 +38,8 @@ def _value_texts(value: Any) -> tuple[str, ...]:
 Values = Annotated[tuple[str, ...], BeforeValidator(_value_texts)]
 
 
-class SweepFile(BaseModel):
+class SweepFile(BaseModel, frozen=True, extra="forbid"):
     """The content of a sweep file, without the options of each run. Every combination of its values becomes a run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field("", pattern=_NAME, description="Part of the sweep's id. The default is the name of the file.")
     attacks: tuple[str, ...] = Field(min_length=1, description="Names of attacks.")
@@ -75,10 +73,8 @@ def file_with_options(request: type[RunRequest]) -> type[SweepFile]:
 SWEEP_FILE = file_with_options(RunRequest)
 
 
-class SweptRun(BaseModel):
+class SweptRun(BaseModel, frozen=True, extra="forbid"):
     """One run of a sweep: its id, which exists before the run does, and what it is a run of."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
     attack: str

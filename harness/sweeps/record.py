@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.run_request import RunRequest
@@ -22,10 +22,8 @@ from harness.sweeps.file import SweptRun
 _MAX_LISTED = 12
 
 
-class Sweep(BaseModel):
+class Sweep(BaseModel, frozen=True, extra="forbid"):
     """A sweep as it was started."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     created_at: float

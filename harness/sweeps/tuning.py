@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
@@ -55,14 +55,12 @@ class TuneOptions(Options):
     )
 
 
-class Tuning(BaseModel):
+class Tuning(BaseModel, frozen=True, extra="forbid"):
     """The request for a tuning, and its time.
 
     request: that of each run, without its fold and the searched parameters.
     folds: such as `fold0of5`. vary: as typed. runs: their number in total. ray: as typed.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     created_at: float

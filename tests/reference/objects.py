@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from pydantic import BaseModel
@@ -185,7 +185,7 @@ def _type(hint: Any) -> Type:
         return Type("string", choices=tuple(str(member.value) for member in hint))
     if issubclass(hint, str | Path | datetime):
         return Type("string")
-    assert is_typeddict(hint) or hint.__module__.startswith("harness."), hint
+    assert hint.__module__.startswith("harness."), hint
     return Type("object", hint)
 
 

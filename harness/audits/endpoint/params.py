@@ -5,7 +5,7 @@ import re
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 from harness.audits.options import AuditParams
 from harness.core.attack import Field
@@ -89,7 +89,7 @@ class LogprobsField(StrEnum):
     """The completions API of OpenAI with `logprobs`: lists, and a dictionary by token text for each prompt token."""
 
 
-class EndpointForm(BaseModel):
+class EndpointForm(BaseModel, frozen=True, extra="forbid"):
     """The findings of the probe of an endpoint, recorded before the clock starts.
 
     bos_token: the token id that the audit puts before every prompt, None if the model sees none or the endpoint adds
@@ -99,8 +99,6 @@ class EndpointForm(BaseModel):
     fingerprint: the log-probabilities of the probe's text.
     model: the name in the probe's answers, empty if they have none.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: PromptForm
     field: LogprobsField

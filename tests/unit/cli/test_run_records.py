@@ -207,26 +207,24 @@ def test_a_gpu_that_is_absent_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, is_absent: bool
 ) -> None:
     from harness.cli import resolving
-    from harness.core.run_request import DeviceOptions
 
     monkeypatch.setattr(resolving, "visible_gpus", lambda: [Device(f"cuda:{number}") for number in range(gpus)])
     if not is_absent:
-        assert resolving.require_device(DeviceOptions(device=device)) == device
+        assert resolving.usable_device(device) == device
         return
     with pytest.raises(HarnessError, match="--device: cuda:7 is not available: the NVIDIA driver shows cuda:0"):
-        resolving.require_device(DeviceOptions(device=device))
+        resolving.usable_device(device)
 
 
 def test_a_gpu_that_nvml_does_not_list_is_accepted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import resolving
-    from harness.core.run_request import DeviceOptions
 
     monkeypatch.setattr(resolving, "visible_gpus", list)
     monkeypatch.setattr(resolving, "GPU_NODES", [(home, "kfd")])
     with pytest.raises(HarnessError, match="--device: cuda is not available: the NVIDIA driver shows no GPU"):
-        resolving.require_device(DeviceOptions(device="cuda"))
+        resolving.usable_device("cuda")
     (home / "kfd").touch()
-    assert resolving.require_device(DeviceOptions(device="cuda")) == "cuda"
+    assert resolving.usable_device("cuda") == "cuda"
 
 
 def test_a_tuning_is_resumed_by_a_beginning_of_its_id(harness: CommandLine, home: Path) -> None:
