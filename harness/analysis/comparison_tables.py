@@ -133,7 +133,7 @@ def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> li
     return [
         f"{first} − {second}, on {where}",
         f"difference {format_score(difference, is_signed=True)} "
-        f"{format_interval(interval.low, interval.high, is_signed=True)} ({interval.unit})",
+        f"{format_interval(interval.low, interval.high, is_signed=True)} (95 %, {interval.unit})",
         f"McNemar's exact test {format_p_value(contrast.mcnemar_p)} ({MCNEMAR_CAVEAT})",
     ]
 

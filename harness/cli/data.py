@@ -198,7 +198,6 @@ def _print_status(status: RoundStatus) -> None:
 def show_overlap(
     round_: RoundArgument,
     answers: Path | None = Option(None, metavar="NPY", help="Answers of a blind round."),
-    *,
     json: Json = False,
 ) -> None:
     """Measure the overlap of a round with its training rows.

@@ -106,6 +106,9 @@ def test_overlap_of_a_blind_round_has_no_examples_in_train(small_round, tmp_path
     assert done.returncode == 0 and "blind" in done.stdout and "in train" not in done.stdout
     found = json.loads(harness("data", "overlap", small_round, "--json", data=tmp_path).stdout)
     assert (found["known_prefix"], found["stitched"], found["in_train"]) == (len(prefixes), len(prefixes), None)
+    answers = ("--answers", small_round.parent / "suffix.npy")
+    found = json.loads(harness("data", "overlap", small_round, *answers, "--json", data=tmp_path).stdout)
+    assert (found["is_blind"], found["in_train"], found["known_prefix_right"]) == (False, 0, 0)
 
 
 def test_overlap_without_files_is_refused(tmp_path, small_round):

@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -56,6 +58,19 @@ def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
     assert [line.split("team ")[1].split("  ")[0] for line in shown.splitlines()[1:]] == [
         *("also half", "half", "quarter", "none")
     ]
+
+
+def test_the_page_links_the_verdicts(entered: Bundler, tmp_path: Path) -> None:
+    folder, page = _copy(entered, tmp_path), tmp_path / "site" / "board.html"
+    page.parent.mkdir()
+    (folder / "quarter.zip").rename(folder / "javascript:x.zip")
+    (folder / "late.zip").write_text("no zip")
+    for name in ("half", "javascript:x", "late"):
+        (folder / f"{name}.verdict.html").write_text("a verdict")
+    entered.machine.run("bundle", "rank", str(folder), *entered.round, "--html", str(page))
+    addresses = re.findall('href="([^"]*verdict[^"]*)"', page.read_text())
+    assert len(addresses) == 3 and all(address.startswith("./") and ":" not in address for address in addresses)
+    assert all((page.parent / unquote(address)).read_text() == "a verdict" for address in addresses)
 
 
 def test_frozen_code_and_arrivals_decide_who_is_ranked(entered: Bundler, tmp_path: Path) -> None:
