@@ -140,7 +140,7 @@ class RunRequest(ModelOptions):
         is_in_form=False,
         description="Set a parameter of the attack; repeatable.",
     )
-    preset: bool = option(False, is_in_form=False, description="Use the round's preset; --set overrides it.")
+    preset: bool = option(False, is_in_form=False, description="Use the round's preset; parameters override it.")
     attacks: Path | None = option(
         None, metavar="DIR", is_in_form=False, description="Directory of attacks, searched first."
     )

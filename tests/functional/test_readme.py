@@ -122,17 +122,18 @@ def test_the_readme_counts_attacks_and_audits() -> None:
     assert f"{len(attacks)} attacks, six audits" in README.read_text(encoding="utf-8")
 
 
-def commands_in(text: str) -> list[str]:
+def commands_in(text: str, *, has_inline: bool = True) -> list[str]:
     """Return the commands of harness in a page: in blocks of commands, without comments, and in a line of text."""
     lines = re.sub(r"^\$ ", "", "\n".join(_BLOCK.findall(text)), flags=re.MULTILINE).replace("\\\n", " ").splitlines()
     parts = [part.strip() for line in lines for part in re.split(r"\||&&|;| #|^#.*", line)]
-    parts += [" ".join(part.split()) for part in _INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
+    if has_inline:
+        parts += [" ".join(part.split()) for part in _INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
     starts = ("harness ", "ssh ")
     return [part[part.index("harness ") + 8 :] for part in parts if part.startswith(starts) and "harness " in part]
 
 
-def fault_of(command_line: str) -> str:
-    """Return what is wrong with a command, "" for nothing: an unknown command or an unknown option."""
+def fault_of(command_line: str, *, is_whole: bool = False) -> str:
+    """Return what is wrong with a command, "" for nothing: an unknown name, or a missing argument in a whole one."""
     words = [word for word in shlex.split(command_line) if word != "…"]
     known = {name for commands in PANELS.values() for name in commands}
     if words[0].isupper() or words[0].startswith("-"):
@@ -148,13 +149,22 @@ def fault_of(command_line: str) -> str:
             return f"unknown command: {words[0]} {' '.join(rest[:1])}".strip() if rest else ""
     options = {name for parameter in command.get_params(click.Context(command)) for name in parameter.opts}
     unknown = [word for word in rest if re.match(r"--?[a-zA-Z]", word) and word.partition("=")[0] not in options]
+    if is_whole and not unknown:
+        try:
+            command.make_context(words[0], rest)
+        except Exception as error:
+            # Another error is about a name in capitals, which stands for a value.
+            if type(error).__name__ == "MissingParameter":
+                return str(error)
     return f"unknown option: {', '.join(unknown)}" if unknown else ""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_exist(page: Path) -> None:
-    commands = commands_in(page.read_text(encoding="utf-8"))
-    assert {command: fault for command in commands if (fault := fault_of(command))} == {}
+    text = page.read_text(encoding="utf-8")
+    assert {command: fault for command in commands_in(text) if (fault := fault_of(command))} == {}
+    whole = commands_in(text, has_inline=False)
+    assert {command: fault for command in whole if (fault := fault_of(command, is_whole=True))} == {}
 
 
 def test_an_unknown_command_or_option_is_found() -> None:
@@ -172,6 +182,7 @@ def test_an_unknown_command_or_option_is_found() -> None:
         == fault_of("list runs --tag a")
         == ""
     )
+    assert fault_of("runs queue") == "" and fault_of("runs queue", is_whole=True) == "Missing parameter: run"
 
 
 def unknown_options_in(text: str) -> list[str]:

@@ -337,7 +337,7 @@ class SequenceSubject(Subject):
         None,
         metavar="CORPUS",
         is_argument=True,
-        description="Directory of text files, .jsonl, .csv, or a saved `datasets` set.",
+        description="Text file, directory of text files, .jsonl, .csv, .parquet, or a saved `datasets` set.",
     )
     round: str | None = round_option()
     field: str | None = field_option()
