@@ -114,7 +114,7 @@ def leaderboard(folder: Path) -> Path:
         answers=np.zeros(1000),
     )
     absent = Entry(f"{LONG}.zip", unranked="verification refused it")
-    return write(folder, page("leaderboard.html.j2", entries=[entry, second, absent], judging=judging))
+    return write(folder, page("leaderboard.html.j2", entries=[entry, second, absent], judging=judging, pages={}))
 
 
 def verdict(folder: Path) -> Path:
