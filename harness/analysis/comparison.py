@@ -226,9 +226,9 @@ class Comparison:
                 second (string?): Run with the next recall at the end of the span.
                 least (number): Smallest distance of the leader to the next recall in the span.
                 most (number): Largest distance.
-            contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two with a test.
+            contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two, both of them tested.
             not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
-            not_tested_because (string[]): For each run that has no test, the reason.
+            not_tested_because (string[]): Sentence about each run that is not tested.
             differing (object): Settings that differ, with one value per run.
         """
         part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)

@@ -147,6 +147,11 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
     return [(where, contrast) for where, contrast in pairs if contrast is not None]
 
 
+def reasons_without_test(comparison: Comparison) -> list[str]:
+    """Return why two runs have no contrast, as lines; none for more than two, which have no contrast anyway."""
+    return comparison.not_tested_because if len(comparison.runs) == 2 else []
+
+
 def _recalls(run: ComparedRun, trajectory: Trajectory) -> list[str]:
     """Return the recalls after BUDGET_SHARES as text. Those of a run without a guess say nothing."""
     return [format_score(recall if run.guesses else None) for recall in trajectory.recall_at_shares]

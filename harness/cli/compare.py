@@ -67,8 +67,7 @@ def _sections(comparison: Comparison) -> list[str]:
         for name, ids in ((first, contrast.only_first), (second, contrast.only_second)):
             lines.append(f"solved within the error cap only by {name}: {_ids_text(ids.tolist())}")
         sections.append("\n".join(map(sanitize, lines)))
-    if len(comparison.runs) == 2 and comparison.not_tested_because:
-        sections.append("\n".join(map(sanitize, comparison.not_tested_because)))
+    sections += map(sanitize, tables.reasons_without_test(comparison))
     differing = tables.differing_settings(comparison)
     sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
     return sections

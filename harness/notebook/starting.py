@@ -153,9 +153,8 @@ class Comparison:
 
     def _contrast(self) -> list[str]:
         contrast = self.details.contrast
-        if contrast is None:
-            return self.details.not_tested_because
-        return tables.contrast_lines(self.details, contrast, "all examples")
+        lines = None if contrast is None else tables.contrast_lines(self.details, contrast, "all examples")
+        return lines or tables.reasons_without_test(self.details)
 
 
 def compare(*runs: Run | str | Path) -> Comparison:

@@ -62,7 +62,7 @@ from harness.core.text import json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
-_MAY_HIDE = "The server's answers may hide memorization: read what is said below about its completions."
+_MAY_HIDE = "The server's answers may hide memorization: read the sentences about its completions."
 _RATES = (PASSED, TOO_SHORT_SUFFIX, P_VALUE)
 _PASSED = "Completions that pass each threshold"
 _NUMBERS = "Completions by the number of thresholds that they pass"

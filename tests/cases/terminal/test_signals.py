@@ -143,7 +143,7 @@ def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Mach
 
 @pytest.mark.parametrize("is_signalled", [True, False])
 def test_a_closed_terminal_ends_the_process(machine: Machine, is_signalled: bool) -> None:
-    """Without a controlling terminal, and after nohup, there is no signal."""
+    """A process that nohup started, or whose terminal does not control it, gets no signal."""
     terminal = HarnessTerminal(machine)
     terminal.until(b"How much of its training data")
     os.close(terminal.fd)

@@ -140,6 +140,9 @@ def test_a_stopped_run_is_not_tested(run: Recorded, home: Path) -> None:
     reason = "bbbb-two is stopped and has attacked 1 of 16 examples, so it is not tested."
     assert reason in repr(compared) and reason in compared._repr_html_()
     assert compared.as_dict()["contrast"] is None and compared.as_dict()["not_tested_because"] == [reason]
+    # Three runs are not tested in any case.
+    end(recorded_run(home, id_="cccc-three"), "finished", "")
+    assert "not tested" not in repr(harness.compare("abcd", "bbbb", "cccc"))
 
 
 def test_waiting_for_a_crashed_run_raises_its_reason(home: Path) -> None:
