@@ -182,7 +182,8 @@ class PackageScreen(FormScreen):
     def _apply_check(self, result: PackageState, seconds: float) -> None:
         before = self._state
         self._state = before.with_checks_of(result)
-        delay = max(_MIN_POLL_SECONDS, seconds / _POLL_TIME_SHARE) if self._state.is_current else 0.0
+        delay = max(_MIN_POLL_SECONDS, seconds / _POLL_TIME_SHARE) if self._state.is_current else _MIN_POLL_SECONDS / 10
+        # Not 0: under load, Textual divides by the delay.
         self._timer = self.set_timer(delay, self._check_again)
         if self._state.status != before.status:
             self._show_status()
