@@ -12,6 +12,7 @@ from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.inputs import as_harness_error
 from harness.core.scoring import correct_rows
 from harness.core.submission import submission_order
+from harness.core.text import pluralize
 from harness.runs.attack_record import submission_of
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
@@ -48,8 +49,8 @@ def right_guess_of(folder: RunFolder, example: "Example") -> RightGuess:
     row = int(rows[0])
     wrong = int((~is_correct[:row]).sum())
     if wrong < spec.error_cap:
-        return RightGuess(f"solved at row {row + 1:,}, after {wrong:,} errors", counts=True)
-    place = f"row {row + 1:,} is after {wrong:,} errors (cap {spec.error_cap})"
+        return RightGuess(f"solved at row {row + 1:,}, after {pluralize(wrong, 'error')}", counts=True)
+    place = f"row {row + 1:,} is after {pluralize(wrong, 'error')} (cap {spec.error_cap})"
     return RightGuess(f"its right guess does not count: {place}")
 
 

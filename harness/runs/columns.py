@@ -9,8 +9,6 @@ from harness.core.text import format_score, shorten
 from harness.core.times import date_and_time, format_duration
 from harness.runs.summary import RunSummary
 
-_MAX_NOTE = 40
-
 
 @dataclass(frozen=True)
 class RunColumn:
@@ -38,7 +36,7 @@ def recall_text(run: RunSummary) -> str:
 
 
 COLUMNS = (
-    RunColumn("run", lambda run: run.id, lambda run: run.id),
+    RunColumn("run", lambda run: run.id, lambda run: run.id, sort_key=lambda run: run.id),
     RunColumn("attack", lambda run: run.attack, lambda run: run.labelled_attack, sort_key=lambda run: run.attack),
     RunColumn(
         "status", lambda run: str(run.status), lambda run: run.status.words, sort_key=lambda run: run.status.value
@@ -71,6 +69,6 @@ COLUMNS = (
         is_descending=True,
     ),
     RunColumn("tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
-    RunColumn("note", lambda run: run.note, lambda run: shorten(run.note, _MAX_NOTE)),
+    RunColumn("note", lambda run: run.note, lambda run: shorten(run.note, 40), sort_key=lambda run: run.note or "~"),
 )
 """The columns from left to right."""

@@ -153,7 +153,7 @@ def lay_out(
                 if not callable(cell := row.cells[number]):
                     widths[number] = max(widths[number], _width(cell))
     # The title of a column of drawn cells is drawn too, so that its minimum width is known only from the column.
-    min_widths = [column.min_width if callable(column.title) else 0 for column in columns]
+    min_widths = [column.min_width if callable(column.title) or column.fills else 0 for column in columns]
     widths = [max(min_width, min(width, _MAX_WIDTH)) for min_width, width in zip(min_widths, widths, strict=True)]
     final_widths = [min(width, column.min_width or width) for column, width in zip(columns, widths, strict=True)]
     final_widths[0] = min(final_widths[0], available)

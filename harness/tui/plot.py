@@ -27,6 +27,8 @@ _END_LABEL_WIDTH = 70
 _MIN_WIDTHS_PER_LABEL = 3
 """A plot that is not as many times as wide as the longest label has a legend, so that labels do not take the room."""
 _TITLE_HEIGHT = 6
+_LABELLED_ROWS = 8
+"""The rows from which on a plot has at least four labels of y."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
     legend = [] if has_end_labels or len(labelled) < 2 else labelled
     drawn = _title_rows(plot.y.title, legend, width)[: height // 4 if height >= _TITLE_HEIGHT else 0]
     rows = height - 2 - len(drawn)
-    y_ticks = plot.y.ticks(max(2, (rows + 1) // 2))
+    y_ticks = plot.y.ticks(max(7 if rows >= _LABELLED_ROWS else 2, (rows + 1) // 2))
     left = 2 + max(len(tick.label) for tick in y_ticks)
     grid = BrailleGrid(rows, max(4, width - left - (right if has_end_labels else 1)))
     _draw_curves(grid, plot, lines)

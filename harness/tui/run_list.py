@@ -153,7 +153,8 @@ def status_cell(run: RunSummary) -> list[Span]:
     meaning = GLYPHS[run.status][1]
     if run.status is Status.RUNNING and run.progress is not None:
         done, left = bar(run.progress, _WORK_CELLS)
-        return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {run.eta_text}".rstrip(), "")]
+        eta, _, late = run.eta_text.partition(" (")
+        return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if late else "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
         wait = wait if run.wait_about_s is None else f" about {format_duration(run.wait_about_s)}"
@@ -196,10 +197,10 @@ def _columns(runs: Sequence[RunSummary], marked: Set[str], scale: float) -> Cell
         "note": lambda run: [(run.note, "dim")],
     }
     drawn: CellsOf[RunSummary] = {
-        Column(scale_title(0.0, scale), width=24, min_width=10): lambda run: interval_bar(
+        Column(scale_title(0.0, scale), width=24, min_width=10, sort_key="recall"): lambda run: interval_bar(
             run.known_recall, run.recall_interval, scale=(0.0, scale), colour="good"
         ),
-        Column("trend", width=16, min_width=8): partial(_trend_of, scale=scale),
+        Column("trend", width=16, min_width=8, sort_key="recall"): partial(_trend_of, scale=scale),
     }
     columns: dict[Column, Callable[[RunSummary], Cell]] = {}
     for fact in _SHOWN:

@@ -121,7 +121,7 @@ def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> F
     sentences = [sentence for result in results for sentence in _left_out(result)]
     if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
         sentences.append(
-            "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
+            "Cochran's Q treats pairs that share a name as independent, as Xia et al. do, so its p-value is too small. "
             "The bootstrap over names does not; rely on it."
         )
     tables, charts = draw_sections(values, _SECTIONS)

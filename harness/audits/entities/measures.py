@@ -44,7 +44,7 @@ CHANCE_ERROR = Measure(
 COCHRAN = Measure(
     "cochran_q",
     "Cochran's Q",
-    "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as in the source",
+    "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as by Xia et al.",
     unit=Unit.NUMBER,
 )
 COCHRAN_P = Measure(

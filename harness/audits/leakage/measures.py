@@ -88,8 +88,8 @@ EASIER = {
 TRENDS = {
     over: Measure(
         f"trend_over_{over.replace(' ', '_')}",
-        "class of the source",
-        f"the share of sequences in one of the source's classes of changes over {over}, which overlap",
+        "class of Tiwari & Suh",
+        f"the share of sequences in one of the classes of changes over {over} of Tiwari & Suh, which overlap",
     )
     for over in (MODEL_SIZES, PREFIX_LENGTHS)
 }

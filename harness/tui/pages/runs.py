@@ -47,6 +47,7 @@ _FACTS = (
     *("target", "time", "guesses", "device", "created", "note"),
 )
 """The facts of the preview, in its order."""
+_NO_RUNS = "No runs of this round. n starts one, b chooses another round."
 _NEED_A_RUN = ("mark", "compare", "sort", "group", "delete")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near a"
@@ -221,7 +222,7 @@ class RunsPage(RunListPage):
             return
         columns, rows, matches = list_rows(list(self._runs.values()), overview.unreadable, state)
         if self._runs and not rows:
-            rows = [Row(HEADING, [NO_MATCH], spans=True)]
+            rows = [Row(HEADING, [NO_MATCH if state.query else _NO_RUNS], spans=True)]
         is_first = not self._runs and not overview.unreadable
         table, place = self.table, self.query_one("#first-run-place")
         if is_first != bool(place.display) or table.display is is_first:

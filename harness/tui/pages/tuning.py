@@ -222,7 +222,8 @@ class TuningPage(Page):
     @on(ListTable.Highlighted, "#tunings")
     def _show_settings(self) -> None:
         view, panel = self._view, self.query_one("#setting-list", Panel)
-        panel.show_empty("" if view is not None and view.settings else "none yet")
+        is_over = view is None or view.state != "running"
+        panel.show_empty("" if view is not None and view.settings else "none" if is_over else "none yet")
         if view is None:
             self.query_one("#importance", Panel).show_empty("none")
             return

@@ -303,7 +303,7 @@ class FormScreen(Screen[str | None]):
     def show_answer(self, answer: dict[str, Any] | None) -> None:
         """Close the form, or say that the user cancelled: then there is no answer."""
         if answer is None:
-            self.return_to_form("cancelled before the run started.")
+            self.return_to_form("cancelled.")
             return
         self._run_id = str(answer["id"])
         if self._cancelled.is_set():

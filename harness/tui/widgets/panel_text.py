@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten, shorten_middle
+from harness.core.text import format_number, pluralize, sanitize, shorten, shorten_middle
 from harness.runs.audit_reader import AuditFigure
-from harness.runs.facts import recall_label, score_facts
+from harness.runs.facts import score_facts
 from harness.runs.reader import StageWork
 from harness.tui.columns import Column, bar, spark
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
@@ -19,17 +19,13 @@ _LABEL_CELLS = 10
 
 
 def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
-    """Return the score and the counts of a run; a blind round has no scores."""
+    """Return the scores but the recall, and the counts of a run; a blind round has no scores."""
     summary, figures = snapshot.summary, snapshot.figures
-    facts: list[Fact] = [("answers", "unknown: the round is blind")]
-    if figures.recall_at_cap is not None and not figures.guessed:
-        facts = [(recall_label(summary.error_cap), NO_VALUE)]
-    elif figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_guess_correct is not None:
-        recall = figures.recall_at_cap
-        text = f"{format_score(recall)}{summary.interval_text}"
-        scores = score_facts(summary.error_cap, recall, text, figures.exact_at_1, figures.any_guess_correct)
-        facts = [(fact.label, fact.text) for fact in scores]
-    facts += [
+    # The recall is above them, in large digits.
+    shares = score_facts(0, None, "", figures.exact_at_1, figures.any_guess_correct)[1:] if figures.guessed else []
+    is_blind = figures.recall_at_cap is None
+    facts = [
+        *([("answers", "unknown: the round is blind")] if is_blind else [(fact.label, fact.text) for fact in shares]),
         ("guesses", f"{summary.guesses:,}"),
         ("examples", f"{figures.guessed:,}"),
         ("submission", f"{figures.rows:,} rows"),
@@ -76,12 +72,12 @@ def _interval(figure: AuditFigure) -> str:
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     """Return the progress of each stage of an audit, the load of the machine, and the warnings."""
-    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.summary.stages]
+    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.summary.stages if work.announced]
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
-        words = f"batches done: {work.batches_done:,}" if work.announced > 0 else "nothing to do"
-        lines.append(f"{name:<{width}}  {_stage_bar(work)} {share_done(work):>4.0%}  {words}")
+        words = f"{_stage_bar(work)} {share_done(work):>4.0%}  batches done: {work.batches_done:,}"
+        lines.append(f"{name:<{width}}  {words}")
     if not stages:
         lines.append("no stage has started")
     lines.append(pluralize(snapshot.summary.guesses, "row") + " written")

@@ -45,7 +45,7 @@ def test_an_unknown_example_is_refused(home: Path, id_: int) -> None:
 @pytest.mark.parametrize(
     ("guesses", "example", "words"),
     [
-        ([(0, False, 0.9), (1, True, 0.8)], 1, "solved at row 2, after 1 errors"),
+        ([(0, False, 0.9), (1, True, 0.8)], 1, "solved at row 2, after 1 error"),
         ([(0, False, 0.9), (1, False, 0.9), (2, False, 0.9), (5, True, 0.1)], 5, "row 4 is after 3 errors (cap 3)"),
         ([(0, True, 0.1), (0, False, 0.9)], 0, "not in the submission, which has 1 per example"),
         ([(0, False, 0.9)], 0, ""),

@@ -42,7 +42,7 @@ def with_summary(snapshot: RunSnapshot, **fields: object) -> RunSnapshot:
 
 def test_the_metrics_have_the_names_of_the_papers(snapshot: RunSnapshot) -> None:
     facts = dict(metric_facts(snapshot))
-    assert facts["Recall@100"] == "0.062" and facts["exact@1"] == "0.062"
+    assert facts["exact@1"] == "0.062" and "Recall@100" not in facts  # it is in the large digits
     assert facts["any guess correct"] == "0.062" and facts["submission"] == "2 rows"
 
 
