@@ -108,7 +108,7 @@ def _trajectory_as_json(trajectory: Trajectory | None, score: str, prefix: str) 
         recall_at_budget (object[]): Recall after shares of the budget.
             share (number): Share of the budget, in [0, 1].
             recall (number?): Recall at the error cap. Null if the run has not come so far.
-        not_in_train_score (Score?): Score on examples that are not in the training set.
+        not_in_train_score (Score?): Score on examples that are not in the training rows.
             curve (ScoreCurve): Recall and precision vs. errors, with at most 200 points.
         not_in_train_over_time (TimedRecall[]?): Recall over the time on these examples.
         not_in_train_at_budget (object[]?): Recall on these examples after shares of the budget.
@@ -214,7 +214,7 @@ class Comparison:
             round (string): Name of the round.
             examples (number): Number of examples.
             error_cap (number): Number of wrong rows at which scoring stops.
-            not_in_train_examples (number?): Examples that are not in the training set. Null if this is not known.
+            not_in_train_examples (number?): Examples that are not in the training rows. Null if this is not known.
             not_in_train_error_cap (number?): Error cap for these examples.
             not_in_train_absent_because (string?): Reason for a missing score on these examples.
             runs (ComparedRun[]): Runs in the order of the command.
@@ -227,7 +227,7 @@ class Comparison:
                 least (number): Smallest distance of the leader to the next recall in the span.
                 most (number): Largest distance.
             contrast (Contrast?): Paired difference of two runs. Null unless there are exactly two, both of them tested.
-            not_in_train_contrast (Contrast?): The same for examples that are not in the training set.
+            not_in_train_contrast (Contrast?): The same for examples that are not in the training rows.
             not_tested_because (string[]): Sentence about each run that is not tested.
             differing (object): Settings that differ, with one value per run.
         """

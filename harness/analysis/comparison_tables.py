@@ -38,7 +38,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
 
 
 def scores_not_in_train(comparison: Comparison) -> Table:
-    """Return a header and a row per run: its score on examples not in the training set; [] if there are none."""
+    """Return a header and a row per run: its score on examples not in the training rows; [] if there are none."""
     if comparison.not_in_train is None:
         return []
     rows = [
@@ -52,13 +52,13 @@ def scores_not_in_train(comparison: Comparison) -> Table:
 def not_in_train_heading(comparison: Comparison) -> str:
     """Return the heading of `scores_not_in_train`, or why there is no such table."""
     if comparison.not_in_train is None:
-        return f"no separate scores on examples not in the training set: {comparison.not_in_train_absent_because}"
-    return f"{len(comparison.not_in_train):,} examples that are not in the training set"
+        return f"no separate scores on examples not in the training rows: {comparison.not_in_train_absent_because}"
+    return f"{len(comparison.not_in_train):,} examples that are not in the training rows"
 
 
 def recall_over_budget(comparison: Comparison) -> Table:
     """Return a header row and one row per run with its recall after each of BUDGET_SHARES, on all examples and on the
-    part that is not in the training set.
+    part that is not in the training rows.
     """
     header = ("run", *(f"{100 * share:g} %" for share in BUDGET_SHARES))
     on_part = [f"{header_cell}, not in train" for header_cell in header[1:]] if comparison.not_in_train else []
@@ -76,7 +76,7 @@ def recall_over_budget_heading(comparison: Comparison) -> str:
     return (
         heading
         if part is None
-        else f"{heading}, and Recall@{part.cap} on the {len(part):,} examples not in the training set"
+        else f"{heading}, and Recall@{part.cap} on the {len(part):,} examples not in the training rows"
     )
 
 
@@ -142,7 +142,7 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
     """Return each contrast of a pair of runs with the name of its examples."""
     pairs = (
         ("all examples", comparison.contrast),
-        ("the examples not in the training set", comparison.not_in_train_contrast),
+        ("the examples not in the training rows", comparison.not_in_train_contrast),
     )
     return [(where, contrast) for where, contrast in pairs if contrast is not None]
 

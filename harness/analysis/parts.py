@@ -91,7 +91,7 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
         return AttackedParts(whole, None, reason, of_round)
     not_in_train = whole.where(~of_round.is_in_train[attacked])
     if len(not_in_train) in (0, len(whole)):
-        contained = "no answer, so no example is in the training set" if len(not_in_train) else "every answer"
+        contained = "no answer" if len(not_in_train) else "every answer"
         reason = f"the training rows contain {contained}."
         return AttackedParts(whole, None, reason, of_round)
     return AttackedParts(whole, not_in_train, "", of_round)

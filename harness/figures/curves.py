@@ -108,13 +108,13 @@ def score_figure(score: Score, *, title: str) -> Figure:
 def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[PlottedRun], *, title: str) -> Figure:
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
-    `not_in_train` are the runs on the examples that are not in the training set, empty if there are none. Many
+    `not_in_train` are the runs on the examples that are not in the training rows, empty if there are none. Many
     runs share one legend below the panels. Further rows have recall vs. errors of each of the first runs at several
     times, and after several trials.
     """
     rows = [("all examples", runs)]
     if not_in_train:
-        rows.append(("examples not in the training set", not_in_train))
+        rows.append(("examples not in the training rows", not_in_train))
     is_shared = len(runs) > _MAX_IN_PANEL
     lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
     with_moments = [run for run in runs if run.in_time]

@@ -173,7 +173,7 @@ def training_overlap(facts: RunFacts) -> Rows:
         ("Prefix occurs in a training row", share(overlaps.has_known_prefix)),
         ("… with the answer as its suffix", share(overlaps.known_prefix_is_right)),
         ("Suffix can be stitched from training rows", share(overlaps.is_stitched)),
-        ("… and equals the answer: in the training set", share(overlaps.is_in_train)),
+        ("… and equals the answer: in the training rows", share(overlaps.is_in_train)),
     ]
     if overlaps.clusters is not None:
         clusters = len(np.unique(overlaps.clusters[:examples]))

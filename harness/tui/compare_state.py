@@ -72,7 +72,7 @@ class Compared:
 
 
 def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
-    """Return the comparison on the whole round, or on its examples that are not in the training set, if there are any.
+    """Return the comparison on the whole round, or on its examples that are not in the training rows, if there are any.
 
     The paired differences leave out runs that are not tested.
     """
@@ -98,7 +98,7 @@ def tables_of(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> d
 def header_of(compared: Compared) -> list[str]:
     """Return the verdict, what is compared, and whether the runs have different limits, as lines."""
     runs, part = compared.comparison.runs, compared.part
-    noun = "examples not in the training set" if compared.is_not_in_train else "examples"
+    noun = "examples not in the training rows" if compared.is_not_in_train else "examples"
     title = f"{len(runs)} runs of {compared.comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
     if left_out := len(compared.comparison.not_tested_because):
         title += f" · {left_out} not at its end or without guesses: left out of the tests"
@@ -206,7 +206,7 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
         marks: list[Cell] = [[(mark, _MARKS[mark])] for mark in verdicts[:, position].tolist()]
-        note = "not in training set  " if id_ in not_in_train_ids else ""
+        note = "not in training rows  " if id_ in not_in_train_ids else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
     return columns, rows

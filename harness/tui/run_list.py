@@ -154,6 +154,7 @@ def status_cell(run: RunSummary) -> list[Span]:
     if run.status is Status.RUNNING and run.progress is not None:
         done, left = bar(run.progress, _WORK_CELLS)
         eta, _, late = run.eta_text.partition(" (")
+        eta = eta.replace("ETA", "late:") if late else eta
         return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if late else "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"

@@ -163,8 +163,8 @@ def test_a_pair_is_printed_without_control_characters(runs: Runs) -> None:
     better, worse = runs.named("better worse")
     for line in (
         "round small, 64 examples",
-        "48 examples that are not in the training set",
-        "Recall@8 after a share of the budget, and Recall@6 on the 48 examples not in the training set",
+        "48 examples that are not in the training rows",
+        "Recall@8 after a share of the budget, and Recall@6 on the 48 examples not in the training rows",
         f"{better} − {worse}, on all examples",
         f"solved within the error cap only by {better}: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
         f"solved within the error cap only by {worse}: 4 (40, 41, 42, 43)",

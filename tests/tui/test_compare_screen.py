@@ -112,7 +112,7 @@ async def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: t
         assert ids == [*range(40, 44), *range(20)]
         await until(pilot, lambda: table.has_focus)
         notes = [rows_of(table)[str(id_)][3] for id_ in (0, 15, 16, 43)]
-        assert [note.startswith("not in training set ") for note in notes] == [False, False, True, True]
+        assert [note.startswith("not in training rows ") for note in notes] == [False, False, True, True]
         answers = load_answers(pair[0].attack_spec().round)
         assert answers is not None and notes[0].split() == [str(token) for token in answers[0]]
         table.move_to("1")
@@ -140,7 +140,7 @@ async def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFold
 async def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
     async with open_comparison(pair) as pilot:
         assert "64 examples" in text_of(pilot, "#header")
-        await press(pilot, "u", then=lambda: "48 examples not in the training set" in text_of(pilot, "#header"))
+        await press(pilot, "u", then=lambda: "48 examples not in the training rows" in text_of(pilot, "#header"))
         await press(pilot, "u", then=lambda: "64 examples" in text_of(pilot, "#header"))
 
 

@@ -56,7 +56,7 @@ class CompareScreen(PanelScreen):
     CSS_PATH = "compare.tcss"
     HELP = (
         "A comparison of runs of one round. Enter opens an example, or the difference of the sources. u switches to "
-        "the examples that are not in the training set: no training row contains their answers."
+        "the examples that are not in the training rows: no training row contains their answers."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -70,8 +70,8 @@ class CompareScreen(PanelScreen):
         Binding(
             "u",
             "part",
-            "All | not in training set",
-            tooltip="Switch between all examples and those not in the training set",
+            "All | not in training rows",
+            tooltip="Switch between all examples and those not in the training rows",
         ),
     ]
 

@@ -148,4 +148,4 @@ def shade(bands: Ints) -> list[tuple[str, str]]:
 def legend(bounds: Sequence[float]) -> str:
     """Return the meaning of each shade."""
     names = [f"{shade} ≥ {format_bound(bound)}" for shade, bound in zip(_SHADES[1:], bounds, strict=False)]
-    return "  ".join([f"{_SHADES[0]} below", *names])
+    return "  ".join([f"{_SHADES[0]} below", *names, "blank: not measured"])

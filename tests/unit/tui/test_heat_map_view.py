@@ -24,4 +24,4 @@ def test_cells_are_denser_the_larger_their_value() -> None:
     parts = shade(np.array([-1, 0, 0, 1, 2, 3, 4, 7]))
     assert "".join(text for text, _ in parts) == " ··░▒▓██"
     assert [style for _, style in parts] == ["", "$foreground 30%", "$text-primary"]
-    assert legend(BOUNDS) == "· below  ░ ≥ 0.1 %  ▒ ≥ 1 %  ▓ ≥ 10 %  █ ≥ 50 %"
+    assert legend(BOUNDS) == "· below  ░ ≥ 0.1 %  ▒ ≥ 1 %  ▓ ≥ 10 %  █ ≥ 50 %  blank: not measured"

@@ -95,7 +95,7 @@ def test_the_title_of_a_bar_has_the_ends_of_the_scale() -> None:
 def test_running_runs_show_their_progress_and_eta() -> None:
     running = replace(OLD, status=Status.RUNNING, progress=0.5, eta_s=65.0)
     (row,) = list_rows([running], {}, ListState()).rows
-    assert text_of(row, 2) == "━━━─── 50% ETA 1:05 (after the budget)"
+    assert text_of(row, 2) == "━━━─── 50% late: 1:05"
     (row,) = list_rows([replace(running, progress=None)], {}, ListState()).rows
     assert text_of(row, 2) == "running"
 
