@@ -56,8 +56,8 @@ class SizeOptions(Options):
 
     heading: ClassVar[str] = "Size and selection"
 
-    prefix_tokens: int = option(50, ge=1, le=4096, description="Tokens of a prefix.")
-    suffix_tokens: int = option(50, ge=1, le=4096, description="Tokens of a suffix.")
+    prefix_tokens: int = option(50, ge=1, le=4096, description="Prefix length.")
+    suffix_tokens: int = option(50, ge=1, le=4096, description="Suffix length.")
     train: int = option(15_000, ge=0, description="Training examples.")
     val: int = option(1_000, ge=0, description="Validation examples.")
     test: int = option(1_000, ge=0, description="Test examples.")
@@ -77,7 +77,7 @@ def make_round(
     size: SizeOptions,
     loading: Annotated[DeviceOptions, Without("dtype")],
     answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
-    budget: str = Option("24h", metavar="DURATION", help="Wall-clock limit of a run, such as 24h or 90m."),
+    budget: str = Option("24h", metavar="DURATION", help="Wall-clock limit, such as 24h or 90m."),
     title: str | None = Option(None, help="Title of the contest, on one line.  [default: none]"),
     closes: str | None = Option(
         None, metavar="DATE", help="Deadline: 2026-12-20 (its end Anywhere on Earth), or 2026-12-20T18:00+01:00."

@@ -27,7 +27,7 @@ Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the TUI.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
-Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace text with its length and hash.")]
 
 
 def round_option(help: str) -> Any:

@@ -39,7 +39,7 @@ def rerun(
     ),
     base: str | None = Option(None, envvar="HARNESS_BASE", help="Base model of an adapter.", show_envvar=True),
     device: str | None = Option(
-        None, envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True
+        None, envvar="HARNESS_DEVICE", help="cpu, cuda, cuda:N or auto (a GPU if any).", show_envvar=True
     ),
     batch_sizes: str = Option(
         "{}",
@@ -49,7 +49,7 @@ def rerun(
         show_envvar=True,
     ),
     budget: str | None = Option(
-        None, metavar="DURATION", help="Wall-clock limit, such as 24h.  [default: the bundle's]"
+        None, metavar="DURATION", help="Wall-clock limit, such as 24h or 90m.  [default: the bundle's]"
     ),
     json: Json = False,
 ) -> None:

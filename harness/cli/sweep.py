@@ -45,7 +45,7 @@ _SHOWN_ACTIVE = 4
 def sweep(
     file: Path = Argument(..., metavar="FILE", help="Sweep file (TOML)."),
     ray: RayAddress = None,
-    dry_run: bool = Option(False, "--dry-run", help="Check every run and start nothing."),
+    dry_run: bool = Option(False, "--dry-run", help="Check everything and start nothing."),
     *,
     request: Annotated[RunRequest, Without(*(name for name in NOT_OF_EACH_RUN if name != "attacks"))],
     json: Json = False,

@@ -48,7 +48,7 @@ def verify(
     patch: Path | None = Option(
         None, metavar="FILE.patch", help="With --frozen: an approved change of the frozen code, a unified diff."
     ),
-    device: str | None = Option(None, help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]"),
+    device: str | None = Option(None, help="cpu, cuda, cuda:N or auto (a GPU if any).  [default: the bundle's]"),
     work: Path | None = Option(
         None, metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False
     ),

@@ -109,8 +109,8 @@ class Round(BaseModel, frozen=True, extra="forbid"):
         description="`computed` joins examples that share 32 tokens, and intervals draw whole clusters. "
         "`none` takes every example as independent.",
     )
-    prefix_length: int = Field(50, ge=1, le=4096, description="Tokens of a prefix.")
-    suffix_length: int = Field(50, ge=1, le=4096, description="Tokens of a suffix.")
+    prefix_length: int = Field(50, ge=1, le=4096, description="Prefix length.")
+    suffix_length: int = Field(50, ge=1, le=4096, description="Suffix length.")
     vocabulary: int = Field(
         50257, ge=2, le=1 << 32, description="Number of token ids. The target must predict as many."
     )

@@ -76,7 +76,7 @@ class ModelOptions(DeviceOptions):
     """The options of a command that runs models."""
 
     base: str | None = option(
-        None, panel="Model", needs_target=True, metavar="MODEL", description="Base model of targets that are adapters."
+        None, panel="Model", needs_target=True, metavar="MODEL", description="Base model of an adapter."
     )
 
 
@@ -105,7 +105,7 @@ class RunRequest(ModelOptions):
         metavar="ROUND",
         unset="`round` in config.toml, else demo",
         is_in_form=False,
-        description="Name of a round, or its TOML file.",
+        description="Name or TOML file of a round.",
     )
     target: str | None = option(
         None,
@@ -115,7 +115,7 @@ class RunRequest(ModelOptions):
         description="Hub id, directory or GGUF file.",
     )
     revision: str | None = option(
-        None, panel="Model", needs_target=True, unset="the round's", description="Revision of a hub target."
+        None, panel="Model", needs_target=True, unset="the round's", description="Revision of hub models."
     )
     reference: str | None = option(
         None,
@@ -129,7 +129,7 @@ class RunRequest(ModelOptions):
         None,
         metavar="DURATION",
         unset="the round's",
-        description="Wall-clock limit of a run, such as 24h.",
+        description="Wall-clock limit, such as 24h or 90m.",
     )
     seed: int = seed_option()
     settings: tuple[str, ...] = option(

@@ -21,14 +21,12 @@ class VerifyOptions(Options):
         unset="the bundle's",
         description="Reference model: hub id, directory or GGUF file.",
     )
-    base: str | None = option(
-        None, panel="Model", metavar="MODEL", description="Base model of an adapter: hub id, directory or GGUF file."
-    )
+    base: str | None = option(None, panel="Model", metavar="MODEL", description="Base model of an adapter.")
     budget: str | None = option(
         None,
         metavar="DURATION",
         unset="the round's, else 24h",
-        description="Wall-clock limit of the code.",
+        description="Wall-clock limit, such as 24h or 90m.",
     )
     allow_network_install: bool = option(
         False,

@@ -175,7 +175,7 @@ class BookSubject(Subject):
         description="Text files, EPUBs, directories of them, or .jsonl, .csv or .parquet files; .gz and .zst too.",
     )
     control: Path | None = option(
-        None, metavar="TEXT", unset="none", description="Control text of the same kind that no target has seen."
+        None, metavar="TEXT", unset="none", description="Text of the same kind that no target has seen."
     )
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()

@@ -33,7 +33,7 @@ _UNKNOWN = -1
 class CompareParams(AuditParams):
     """The options of the audit."""
 
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k.")
     queries: int = Field(1000, ge=1, le=1_000_000, description="Number of queries after which leaks are counted.")
 
     @property

@@ -44,9 +44,9 @@ class SequenceParams(EndpointParams):
     )
     longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix to compare.")
     limit: int = Field(10_000, ge=1, description="Maximum paragraphs of the corpus and of the control, drawn by seed.")
-    temperature: float = Field(0.0, ge=0, le=10, description="Temperature; 0 is greedy.")
-    top_k: int | None = option(None, ge=1, unset="off", description="Tokens kept by top-k sampling.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Probability kept by top-p sampling.")
+    temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 is greedy.")
+    top_k: int | None = option(None, ge=1, unset="off", description="Tokens kept by top-k.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Probability kept by top-p.")
     chat: bool = Field(False, description="Instruct a chat endpoint to continue the text.")
 
     @field_validator("prompt_length")

@@ -105,11 +105,11 @@ def test_a_help_is_as_wide_as_the_terminal(
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("audit sequence", "Tokens kept by top-k sampling.  [default: off]"),
-        ("audit sequence", "Temperature; 0 is greedy.  [default: 0; max 10]"),
+        ("audit sequence", "Tokens kept by top-k.  [default: off]"),
+        ("audit sequence", "Sampling temperature; 0 is greedy.  [default: 0; max 10]"),
         ("audit leakage", "Minimum probability of a beam.  [default: 0.00001]"),
         ("audit book", "[default: top_k,greedy]"),
-        ("new round", "Tokens of a prefix.  [default: 50; max 4096]"),
+        ("new round", "Prefix length.  [default: 50; max 4096]"),
         ("score", "Stop scoring after this many wrong rows.  [default: the round's, else 100]"),
         ("bundle rank", "The round of the bundles.  [required]"),
     ],
