@@ -104,12 +104,13 @@ def test_figures_of_a_narrow_table_have_different_names() -> None:
 
 
 def test_each_stage_shows_its_progress(audit: AuditSnapshot) -> None:
-    stages = (StageWork("complete", 16.0, 4.0, 2), StageWork(HOSTILE, 0.0, 0.0, 0))
+    stages = (StageWork("complete", 16.0, 4.0, 2), StageWork(HOSTILE, 8.0, 8.0, 1), StageWork("again", 0.0, 0.0, 0))
     summary = dataclasses.replace(audit.summary, stages=stages)
     lines = progress_lines(dataclasses.replace(audit, summary=summary, telemetry={"cpu": 90.0}))
     assert lines[0].startswith("complete") and lines[0].endswith("━━━─────────  25%  batches done: 2")
     assert all(line.isprintable() for line in lines)
-    assert lines[1].endswith("100%  nothing to do")
+    assert lines[1].endswith("100%  batches done: 1")
+    assert not any(line.startswith("again") for line in lines)
     assert any(line.startswith("CPU") for line in lines)
     assert progress_lines(audit)[0] == "no stage has started"
 
