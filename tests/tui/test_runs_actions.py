@@ -190,7 +190,7 @@ async def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Mach
         async with open_app(size=(200, 40)) as pilot:
             await listed(pilot, CRASHED, DRAWS)
             assert "locked" in rows_of(runs(pilot))[DRAWS][0]
-            for title in ("Recall@100 ▼", "attack ▲"):
+            for title in ("Recall@100 ▼", "run ▲"):
                 await press(pilot, "o", then=lambda title=title: title in screen_text(pilot.app))
             holder.execute("ROLLBACK")
             await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")

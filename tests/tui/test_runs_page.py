@@ -86,9 +86,11 @@ async def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
         await listed(pilot, CRASHED, DRAWS)
         for title, first in (
             ("Recall@100 ▼", DRAWS),
+            ("run ▲", DRAWS),
             ("attack ▲", DRAWS),
             ("status ▲", CRASHED),
             ("time ▼", CRASHED),
+            ("note ▲", CRASHED),
             ("started ▼", CRASHED),
         ):
             await press(pilot, "o", then=lambda title=title: title in screen_text(pilot.app))
