@@ -222,7 +222,7 @@ def option_fields(options: type[Options], *, uses_target: bool = True) -> Iterat
             is_option=True,
             is_argument=bool(hints.get("is_argument")),
             is_repeatable=is_repeatable,
-            section="Device" if parameter.name == "revision" else sections[parameter.name],
+            section=sections[parameter.name],
         )
 
 
