@@ -69,6 +69,9 @@ COLUMNS = (
         is_descending=True,
     ),
     RunColumn("tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
-    RunColumn("note", lambda run: run.note, lambda run: shorten(run.note, 40), sort_key=lambda run: run.note or "~"),
+    # Runs without a note are last.
+    RunColumn(
+        "note", lambda run: run.note, lambda run: shorten(run.note, 40), sort_key=lambda run: run.note or "\U0010ffff"
+    ),
 )
 """The columns from left to right."""

@@ -18,7 +18,7 @@ HEADING = "group "
 """The beginning of the key of a heading."""
 _WORK_CELLS = 6
 STATUS_CELLS = 29
-"""The width to which a column of statuses may shrink: that of `━━━─── 100% ETA about 11:05:00`."""
+"""The width to which a column of statuses may shrink: that of `━━━━━━ 99% ETA about 11:05:00`."""
 _SHOWN = [column for column in COLUMNS if column.priority == 1]
 _SORTED = {column.title: (column.sort_key, column.is_descending) for column in COLUMNS if column.sort_key is not None}
 """The columns that the list can be sorted by; runs with equal values are listed newest first."""
@@ -154,7 +154,7 @@ def status_cell(run: RunSummary) -> list[Span]:
     if run.status is Status.RUNNING and run.progress is not None:
         done, left = bar(run.progress, _WORK_CELLS)
         eta, _, late = run.eta_text.partition(" (")
-        eta = eta.replace("ETA", "late:") if late else eta
+        eta = eta.replace("ETA", "late:").replace(" about", "") if late else eta
         return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if late else "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"

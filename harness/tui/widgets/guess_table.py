@@ -24,7 +24,7 @@ from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlight, parse_example_id, search_guesses, suffix_spans
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
 from harness.tui.snapshot import GuessLine, RunSnapshot, Verdict
-from harness.tui.widgets.list_table import NO_MATCH, ListTable
+from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _WIDTHS = {Kind.REAL: 9, Kind.INTEGER: 5}
@@ -202,7 +202,7 @@ class GuessTable(Panel):
         if self._feed is None:
             return
         none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else self._none
-        self.show_empty("" if lines else none if self._results is None else NO_MATCH)
+        self.show_empty("" if lines or self._results is not None else none)
         rows = list[Row]()
         # An attack without trials reports 0 for each guess.
         reported = {name for line in lines for name, number in line.numbers.items() if number}

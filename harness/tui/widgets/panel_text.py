@@ -78,7 +78,7 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     for name, work in stages:
         words = f"{_stage_bar(work)} {share_done(work):>4.0%}  batches done: {work.batches_done:,}"
         lines.append(f"{name:<{width}}  {words}")
-    if not stages:
+    if not snapshot.summary.stages:
         lines.append("no stage has started")
     lines.append(pluralize(snapshot.summary.guesses, "row") + " written")
     if not snapshot.summary.status.is_over:

@@ -12,7 +12,16 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui import run_list
 from harness.tui.columns import Row, fit, lay_out
-from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
+from harness.tui.run_list import (
+    HEADING,
+    STATUS_CELLS,
+    ListState,
+    best_other,
+    interval_bar,
+    list_rows,
+    matches,
+    scale_title,
+)
 from tests.unit.tui.summaries import summary_of
 
 OLD = summary_of("old-1", created_at=1.0, recall_at_cap=0.25, elapsed_s=30.0, note="the first try")
@@ -96,6 +105,10 @@ def test_running_runs_show_their_progress_and_eta() -> None:
     running = replace(OLD, status=Status.RUNNING, progress=0.5, eta_s=65.0)
     (row,) = list_rows([running], {}, ListState()).rows
     assert text_of(row, 2) == "━━━─── 50% late: 1:05"
+    longest = replace(running, progress=0.99, eta_s=39_900.0, eta_basis=EtaBasis.ESTIMATED)
+    for budget_s in (1.0, 1e6):
+        (row,) = list_rows([replace(longest, budget_s=budget_s)], {}, ListState()).rows
+        assert len(text_of(row, 2)) <= STATUS_CELLS
     (row,) = list_rows([replace(running, progress=None)], {}, ListState()).rows
     assert text_of(row, 2) == "running"
 
