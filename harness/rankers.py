@@ -36,14 +36,14 @@ RankerName = Literal[
 ]
 """The scores that `context.rank` computes."""
 
-_HELP = (
+RANKER_HELP = (
     "Score that orders suffixes: mean_loss, official_loss (its window begins a token early), cumulative probability, "
     "zlib (loss times compressed length), high_confidence (sure tokens count less), surprise (outliers are clipped), "
     "reference_ratio (loss divided by that of the reference model), zlib_ratio (loss divided by the text's compressed "
     "length), least_token (the least likely token), greedy_share (tokens that are the likeliest)."
 )
 
-Ranker = Annotated[RankerName, Field(description=_HELP)]
+Ranker = Annotated[RankerName, Field(description=RANKER_HELP)]
 """The type of an attack's parameter that chooses a ranker, with the description of each."""
 _SCORED_AGAIN = ("high_confidence", "greedy_share")
 """Rankers that need more than the log-probabilities that decoding computes."""

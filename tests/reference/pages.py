@@ -19,6 +19,7 @@ from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.plugins.discovery import BUILT_IN, AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
+from harness.rankers import RANKER_HELP
 from harness.sweeps.file import SWEEP_FILE
 from tests.functional.machine import ROOT
 from tests.reference.api import entries, escaped
@@ -119,8 +120,16 @@ def _attack(attack: AttackFile) -> Iterator[str]:
     facts += [] if attack.uses_target else ["It uses no target."]
     facts += [f"It needs {', '.join(attack.requires)}."] if attack.requires else []
     yield " ".join(facts)
-    parameters = list(schema.parameters)
+    parameters = [_with_link(one) for one in schema.parameters]
     yield _table("parameter", parameters) if parameters else "It has no parameters."
+
+
+def _with_link(parameter: Parameter) -> Parameter:
+    """Return a ranker with a link to the table that explains the ten of them, any other parameter as it is."""
+    if parameter.description != RANKER_HELP:
+        return parameter
+    text = "Score that [orders suffixes](../how-to/write-an-attack.md#rankers)."
+    return replace(parameter, type="a ranker", description=text)
 
 
 def measures() -> Iterator[str]:
