@@ -9,14 +9,20 @@ from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
 
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.tui.app import HarnessApp
 from harness.tui.contrast import MIN_CONTRAST, contrast
 from harness.tui.widgets.bars import TABS
 from harness.tui.widgets.panels import Panel
+from tests.functional.machine import PLUGINS
 from tests.tools.tiers import long_values
 from tests.tui.piloting import on_page, open_app, open_screen, screen_text, until
+from tests.tui.test_every_screen import SCREENS as EVERY_SCREEN
+from tests.tui.test_every_screen import Shown, only, records, state
 from tests.tui.test_snapshots import MIDDLE, NARROW, SCREENS, WIDE, finished_audit, finished_run, patch
 
-__all__ = ["patch"]  # the fixture that fixes homes and times
+__all__ = ["patch", "records", "state"]  # fixtures; the first fixes homes and times
 SIZES = [NARROW, *long_values([MIDDLE, WIDE])]
 THEMES = ("textual-dark", "textual-light")
 _DIM = 0.66
@@ -27,14 +33,20 @@ _SHADES = " \n" + "".join(map(chr, range(0x2580, 0x25A0)))
 
 
 def cells(pilot: Pilot[None]) -> Iterator[tuple[str, Style]]:
-    """Yield the parts of the screen that show something, with their styles, without widgets that are disabled."""
-    disabled = [widget.region for widget in pilot.app.screen.query("*") if widget.disabled]
-    for y, strip in enumerate(pilot.app.screen._compositor.render_strips()):
+    """Yield the parts of the screen that show something, with their styles.
+
+    Widgets that are disabled are left out, and what lies below a dialog.
+    """
+    screen = pilot.app.screen
+    disabled = [widget.region for widget in screen.query("*") if widget.disabled]
+    readable = [child.region for child in screen.children] if screen.is_modal else [screen.region]
+    for y, strip in enumerate(screen._compositor.render_strips()):
         x = 0
         for text, style, _ in strip:
-            is_disabled = any(region.contains(x, y) for region in disabled)
-            x += len(text)
-            if style is not None and text.strip(_SHADES) and not is_disabled:
+            is_left_out = any(region.contains(x, y) for region in disabled)
+            is_left_out |= not any(region.contains(x, y) for region in readable)
+            x += cell_len(text)
+            if style is not None and text.strip(_SHADES) and not is_left_out:
                 yield text.strip(), style
 
 
@@ -86,3 +98,25 @@ async def test_every_page_is_readable_and_cuts_no_title(size: tuple[int, int], t
             assert not faint_cells(pilot), list(TABS)[number - 1]
             for panel in pilot.app.screen.query(Panel) if size[0] >= 120 else ():
                 assert not panel.region or cell_len(str(panel._border_title)) + 4 <= panel.region.width, panel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_form_and_dialog_is_readable(
+    size: tuple[int, int], theme: str, records: tuple[RunFolder, RunFolder, RunFolder]
+) -> None:
+    async with open_app(size=size, attacks_folder=PLUGINS) as pilot:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        app.theme = theme
+        for make in EVERY_SCREEN.values():
+            for screen in make(Shown(app, *records)):
+                app.push_screen(screen)
+                await until(pilot, lambda screen=screen: app.screen is screen and screen.region.area)
+                await until(pilot, lambda: "reading …" not in screen_text(app))
+                assert not faint_cells(pilot), screen
+                await pilot.press("tab")
+                assert not faint_cells(pilot), screen
+                await only(pilot, app.main)

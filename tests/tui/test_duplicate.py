@@ -1,16 +1,20 @@
 """The key that opens the form with the values of a run."""
 
+import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.core.files import file_sha256
+from harness.core.options import hints_of
 from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import PLUGINS
 from tests.records import recorded_run
+from tests.tui.forms import ATTACK, written
 from tests.tui.piloting import notifications, on_page, open_app, press, text_of, until
 from tests.tui.tables import table_of
 
@@ -18,6 +22,53 @@ pytestmark = pytest.mark.usefixtures("place")
 
 
 ID = "abcd-some"
+
+
+# Together they set every option of a run that the form asks for, and the settings of the attack.
+REQUESTS: dict[str, dict[str, Any]] = {
+    "devices": {
+        "target": "sshleifer/tiny-gpt2",
+        "revision": "v1.0",
+        "reference": "gpt2",
+        "base": "gpt2-medium",
+        "budget": "90m",
+        "seed": 7,
+        "settings": ("width=3", "note=a b, $c 'd'"),
+        "limit": 5,
+        "guesses_per_example": 0,
+        "share_device": True,
+        "devices": "cpu:2",
+        "split_target": True,
+        "threads": 2,
+        "dtype": "bfloat16",
+        "group": "night",
+    },
+    "device": {"device": "cpu", "round": "demo:fold1of5", "group": "night"},
+    "cluster": {"shards": 3, "ray": "10.0.0.1:6379", "group": "night"},
+    "preset": {"preset": True, "group": "night"},
+}
+PARAMS = """
+from harness import Attack, Field, Params
+class P(Params):
+    width: int = 2
+    note: str = ""
+"""
+
+
+def run_with_every_option(place: Path, options: dict[str, Any]) -> RunRequest:
+    """Record a run of an attack with parameters, started with these options. Return its request."""
+    (folder := place / "own").mkdir()
+    source = written(folder, PARAMS, ATTACK.replace("uses_target = False", ""))
+    run = recorded_run(place, id_=ID).finish([])
+    run.code.mkdir()
+    shutil.copy(source, run.code)
+    spec = run.attack_spec()
+    request = RunRequest(attack="some", attacks=folder, **({"round": spec.request.round} | options))
+    attack = spec.attack.model_copy(update={"name": "some", "sha256": file_sha256(source)})
+    params = {"width": int(request.params.get("width", 2)), "note": request.params.get("note", "")}
+    changes = {"request": request, "attack": attack, "params": params}
+    run.spec_file.write_text(spec.model_copy(update=changes).model_dump_json())
+    return request
 
 
 def run_with_own_attacks(place: Path) -> Path:
@@ -78,3 +129,29 @@ async def test_a_changed_source_is_named(place: Path) -> None:
     command, said = await duplicate()
     assert f"--attacks {source.parent}" in command
     assert said.startswith(f"{source} differs from the source that {ID} ran")
+
+
+def options_in(words: list[str]) -> list[str]:
+    """Return what the words of a command line set, sorted, such as `--limit=5` for two words."""
+    options: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            options.append(word)
+        else:
+            options[-1] += f"={word}"
+    return sorted(options)
+
+
+def test_the_requests_set_every_option_of_the_form() -> None:
+    every = {name for name, field in RunRequest.model_fields.items() if not hints_of(field)["is_hidden"]}
+    assert {name for options in REQUESTS.values() for name in options} == every - {"attacks"}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_duplicate_has_every_option_of_the_run(name: str, place: Path) -> None:
+    request = run_with_every_option(place, REQUESTS[name])
+    command, said = await duplicate()
+    words = shlex.split(command)
+    assert words[:3] == ["harness", "run", "some"] and said == ""
+    # The form shows the values that the preset set.
+    assert options_in(words[3:]) == options_in(request.changed(preset=False).command_words())

@@ -1,5 +1,6 @@
 """Every screen withstands the mouse and the keys that move the focus, whatever the state of the run that it shows."""
 
+import asyncio
 import importlib
 import inspect
 import os
@@ -181,6 +182,24 @@ async def test_the_mouse_and_the_focus_harm_no_screen(
     started = commands.read_text().splitlines() if commands.exists() else []
     shown = {f"show {job.id}" for job in records}
     assert {" ".join(line.split()[:2]) for line in started} <= {*shown, "data status"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
+@pytest.mark.parametrize("turns", [1, 10, 30, 100])
+async def test_a_screen_can_be_closed_while_it_loads(
+    turns: int, records: tuple[RunFolder, RunFolder, RunFolder], commands: Path
+) -> None:
+    async with open_app(size=(120, 35), attacks_folder=PLUGINS) as pilot:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        for make in SCREENS.values():
+            for screen in make(Shown(app, *records)):
+                app.push_screen(screen)
+                await until(pilot, lambda screen=screen: app.screen is screen)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await only(pilot, app.main)
 
 
 @pytest.mark.slow

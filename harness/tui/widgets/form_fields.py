@@ -128,7 +128,7 @@ class FieldRow(Vertical):
 
     def focus_control(self) -> None:
         """Focus the control."""
-        self.query_one(".control").focus()
+        self.query(".control").focus()
 
     def on_descendant_focus(self) -> None:
         """Highlight the row, scroll it into view and describe it."""
