@@ -47,7 +47,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 torch: | $(VENV)/bin/python
 	@index=; if [ "$(TORCH)" = cpu ]; then \
 	  if $(ANSWERS) "$(TORCH_CPU_INDEX)/torch/"; then index="--index-url $(TORCH_CPU_INDEX)"; \
-	  else echo "$(TORCH_CPU_INDEX) cannot be reached, so PyTorch comes from pip's usual index" >&2; fi; \
+	  else echo "$(TORCH_CPU_INDEX) cannot be reached, so PyTorch comes from pip's usual index (its build for CUDA takes several gigabytes)" >&2; fi; \
 	fi; \
 	$(PIP) install --no-compile torch==$(TORCH_VERSION) $$index
 

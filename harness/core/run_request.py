@@ -144,7 +144,7 @@ class RunRequest(ModelOptions):
     attacks: Path | None = option(
         None, metavar="DIR", is_in_form=False, description="Directory of attacks, searched first."
     )
-    limit: int | None = option(None, ge=1, unset="all", description="Attack the first N examples; training uses all.")
+    limit: int | None = option(None, ge=1, unset="all", description="Attack only the first N examples.")
     guesses_per_example: int | None = option(
         None,
         ge=0,

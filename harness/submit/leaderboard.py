@@ -229,7 +229,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
             raise HarnessError(f"{error_in_bundle(error, work / 'bundle')}.") from None
     verdict = load_verdict(path, sha256)
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
-        raise HarnessError(f"verification refused the bundle of {team}: {verdict.sentence}")
+        raise HarnessError(f"verification refused a bundle in the name of {team}: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)

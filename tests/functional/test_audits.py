@@ -191,7 +191,7 @@ def test_stored_audits_and_targets_give_the_same_comparison(machine: Machine) ->
         assert (again["measure"], again["model"], again["case"]) == (row["measure"], row["model"], row["case"])
         assert again["value"] == pytest.approx(row["value"], abs=1e-5)
     refused = machine.run("audit", "compare", "--run", machine.newest()["id"], "--run", ids[0], code=1)
-    assert "and --run takes leakage audits" in refused.stderr
+    assert "Name a leakage audit with --run" in refused.stderr
 
 
 def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(machine_per_backend: Machine) -> None:

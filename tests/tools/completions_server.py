@@ -168,10 +168,10 @@ HARMLESS_HABITS: dict[str, Habit] = {
     "default top-k": _penalty("top_k", -1),
 }
 """Habits that change no rate and need no word."""
-_ALIKE = r"begin like others and not like their originals: 12\."
+_ALIKE = r"begin like others and not like their originals: 12 of \d+\."
 _CUT = r"its last words: 12\."
-_INTRODUCTION = r"with an introduction.*: 12\."
-_TOKEN_LIMIT = r"ended at a limit of tokens before the suffix's number of words: 12\."
+_INTRODUCTION = r"with an introduction.*: 12 of \d+\."
+_TOKEN_LIMIT = r"ended at a limit of tokens before the suffix's number of words: 12 of \d+\."
 HABITS: dict[str, tuple[Habit, str]] = {
     "fallback": (_fallback("gpt", remainder=1), r"Only the answers of gpt count; answers by model: gpt \(\d+\), o"),
     "fallback first": (_fallback("gpt", remainder=0), r"Only the answers of gpt count; answers by model: gpt"),
@@ -187,7 +187,7 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "introduced full text": (_echo(None, "Sure! Here is the continuation: "), _CUT),
     "labelled full text": (_echo(None, "Text: "), _CUT),
     "cited full text": (_echo(None, "> "), _CUT),
-    "empty": (_choice(text="", finish_reason="stop"), r"Completions without a word: 12, which count as failed"),
+    "empty": (_choice(text="", finish_reason="stop"), r"Completions without a word: 12 of \d+, which count as failed"),
     "odd end": (_choice(finish_reason="OTHER"), r"unusual reason, which are compared as they are: other \(12 times\)"),
     "quoted end": (_echo(9, "… "), _CUT),
     "introduction": (_introduced("Certainly! Here is the rest of the text:\n\n"), _INTRODUCTION),
@@ -202,7 +202,7 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "introduction without a mark": (_introduced("Sure, here you go. "), _ALIKE),
     "reasoning": (_introduced("<thinking>\nOkay, so the user wants more.\n</thinking>\n"), _ALIKE),
     "channel": (_introduced("<|channel|>final<|message|>"), _ALIKE),
-    "code fence": (_introduced("```text\n"), r"or with a code fence: 12\."),
+    "code fence": (_introduced("```text\n"), r"or with a code fence: 12 of \d+\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
     "short limit": (_short, _TOKEN_LIMIT),
     "unstable": (_unstable, r"not repeatable: 5 of 5 requests"),

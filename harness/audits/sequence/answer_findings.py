@@ -111,26 +111,26 @@ def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
     for number, sentence in (
         (
             len(differing) - beginnings.total(),
-            "that begin with an introduction, such as “Here is the continuation:”, or with a code fence: {:,}. It is "
+            "that begin with an introduction, such as “Here is the continuation:”, or with a code fence: {}. It is "
             "not cut off, so that they fail the thresholds of first words.",
         ),
         (
             sum(number for words, number in beginnings.items() if words and number >= min_number),
-            "that begin like others and not like their originals: {:,}. A refusal in plain words, or an introduction, "
+            "that begin like others and not like their originals: {}. A refusal in plain words, or an introduction, "
             "looks like this, so the rates may be too low. Read the completions.",
         ),
         (
             sum(answer.ended_early for answer in counted),
-            "that ended at a limit of tokens before the suffix's number of words: {:,}. Thresholds that need more "
+            "that ended at a limit of tokens before the suffix's number of words: {}. Thresholds that need more "
             "words fail. Raise the server's limit of tokens, unless the context of the model is full.",
         ),
         (
             sum(answer.state == State.COMPLETED and not answer.text for answer in counted),
-            "without a word: {:,}, which count as failed." + (_SILENT_FILTER if params.endpoint else ""),
+            "without a word: {}, which count as failed." + (_SILENT_FILTER if params.endpoint else ""),
         ),
     ):
         if number:
-            yield f"Completions {sentence.format(number)}"
+            yield f"Completions {sentence.format(f'{number:,} of {len(counted):,}')}"
 
 
 class _Answer(NamedTuple):

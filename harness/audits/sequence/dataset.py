@@ -136,7 +136,7 @@ class Paragraph(NamedTuple):
 class Control(StrEnum):
     """The baseline that the corpus is compared with."""
 
-    CORPUS = "corpus"
+    CORPUS = "another_text"
     """Other paragraphs, which the target is believed never to have seen."""
     PERMUTED = "permuted_suffixes"
     """The suffixes of other paragraphs of the corpus, which measure chance overlap only."""

@@ -174,7 +174,7 @@ def test_refused_bundles_and_changed_results_are_not_ranked(tmp_path: Path) -> N
     (tmp_path / "altered.produced.csv").write_bytes(b"Example ID,Suffix Guess\n")
     first, second = _ranked([refused, altered])
     assert first.unranked.startswith("altered.produced.csv, which its code produced, is missing or was changed")
-    assert second.unranked == "verification refused the bundle of refused: a reason"
+    assert second.unranked == "verification refused a bundle in the name of refused: a reason"
 
 
 def test_a_verdict_for_other_bytes_is_ignored_and_a_damaged_one_is_named(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> No
         assert measured.get(PASSED, side="corpus", case=title).low > 0.2
         assert measured.get(PASSED, side="control", case=title).high < 0.15
         assert measured.get(P_VALUE, case=title).value < 1e-4
-    assert figures["control"] == "corpus"
+    assert figures["control"] == "another_text"
     assert figures["paragraphs"].pop("completed") == 80 and not any(figures["paragraphs"].values())
     assert figures["is_complete"]
 
