@@ -267,18 +267,11 @@ class HarnessApp(OrderedKeysApp):
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        """Save the screen without the notifications on it."""
-        self.screen.query("ToastRack").set(display=False)
-        self.screen.call_after_refresh(self._save_screenshot)
-
-    def _save_screenshot(self) -> None:
-        # Some viewers drop spaces at the beginning of a text otherwise.
-        svg = self.export_screenshot().replace("<svg ", '<svg xml:space="preserve" ', 1)
-        self.screen.query("ToastRack").set(display=True)
+        """Save the screen."""
         file = paths.state_home() / "screenshots" / time.strftime("harness-%Y%m%d-%H%M%S.svg")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_export(file, svg)
+            write_export(file, self.export_screenshot())
         except OSError as error:
             self.notify(f"{file}: cannot be written ({error.strerror}).", severity="error")
         else:

@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Switch
 
 from harness.tui.screens.verify import VerifyScreen
 from harness.tui.widgets.form_fields import FieldRow
 from tests.functional.machine import Machine
-from tests.tui.piloting import SIZES, on_page, open_app, press, screen_text, text_of, title_of, until
+from tests.tui.piloting import SIZES, notifications, on_page, open_app, press, screen_text, text_of, title_of, until
 from tests.tui.stored import stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -20,6 +21,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a new directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+async def verify_in_own_environment(pilot: Pilot[None]) -> None:
+    screen = pilot.app.screen
+    await until(pilot, lambda: screen.has_class("-form"))
+    (row,) = [row for row in screen.query(FieldRow) if row.field.key == "--own-environment"]
+    row.query_one(Switch).value = True
+    await press(pilot, "ctrl+r", then=lambda: pilot.app.screen is not screen)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -59,12 +68,20 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         # Nothing is chosen in advance, and what is shown says how it runs.
         await press(pilot, "v", then=VerifyScreen)
         await until(pilot, lambda: "Sandbox: " in screen_text(pilot.app))
-        await press(pilot, "ctrl+r", then=lambda: text_of(pilot, "#message").startswith("no source to install"))
-        row = next(row for row in pilot.app.screen.query(FieldRow) if row.field.key == "--own-environment")
-        row.query_one(Switch).value = True
-        await press(pilot, "ctrl+r", then=lambda: not isinstance(pilot.app.screen, VerifyScreen))
+        assert text_of(pilot, "#message") == "missing: own-environment"
+        await press(pilot, "ctrl+r", then=lambda: text_of(pilot, "#message") == "1 field to correct.")
+        # The page is free while the code runs.
+        await verify_in_own_environment(pilot)
+        await until(pilot, lambda: rows_of(table)["half.zip"][-1].startswith("verifying 0:0"))
+        await press(pilot, "s", then=lambda: "half.zip: the verification was stopped." in notifications(pilot))
+        assert not (here / "submissions" / "half.verdict.json").exists()
+        await press(pilot, "v", then=VerifyScreen)
+        await verify_in_own_environment(pilot)
+        await on_page(pilot, 1)
+        await until(pilot, lambda: "half.zip: reproduced." in notifications(pilot))
+        await on_page(pilot, 5)
+        await until(pilot, lambda: rows_of(table)["half.zip"][-1] == "reproduced")
         verdict = json.loads((here / "submissions" / "half.verdict.json").read_text())
         assert verdict["outcome"] == "reproduced"
-        await until(pilot, lambda: rows_of(table)["half.zip"][-1] == "reproduced")
         shutil.rmtree(here / "submissions")
         await until(pilot, lambda: "No bundles in" in screen_text(pilot.app))

@@ -84,8 +84,6 @@ class AttacksPage(Page):
         self._overview: Overview | None = None
         self._described: tuple[object, ...] = ()
         self._is_choosing = False
-        self._next_key: str | None = None
-        """The attack that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -101,9 +99,6 @@ class AttacksPage(Page):
         self._overview = overview
         columns = _columns(overview)
         self.table.show(*table_of(columns, {str(attack.path): attack for attack in overview.attacks}))
-        if self._next_key in self.table.keys:
-            self.table.move_to(str(self._next_key))
-            self._next_key = None
         panel = self.query_one("#attack-list", Panel)
         panel.show_empty(overview.fault or "")
         best = "" if overview.round_name is None else f" · best on {overview.round_name}"
@@ -184,7 +179,7 @@ class AttacksPage(Page):
         folder = self._own_folder
 
         def create(name: str) -> None:
-            self._next_key = str(new_attack(name, folder).resolve())
+            self.table.move_to(str(new_attack(name, folder).resolve()))
 
         def created(name: str) -> None:
             # After the dialog has closed, because the editor gets the whole terminal.
@@ -221,7 +216,7 @@ class AttacksPage(Page):
         except (HarnessError, OSError) as error:
             self.notify(str(error), severity="error")
             return
-        self._next_key = str(copy.resolve())
+        self.table.move_to(str(copy.resolve()))
         self._edit(copy)
 
     def _edit(self, path: Path) -> None:

@@ -1,7 +1,10 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
 import contextlib
+import shlex
+import time
 from pathlib import Path
+from threading import Event
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -40,11 +43,13 @@ class LeaderboardPage(Page):
 
     HELP = (
         "The bundles in ./submissions, ranked. Enter goes to the checks of a bundle. v runs its code again, in the "
-        "sandbox; it is a stranger's code. A tie has a difference to the leader whose interval contains zero."
+        "sandbox; it is a stranger's code. A verification goes on after you quit. A tie has a difference to the leader "
+        "whose interval contains zero."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
         Binding("v", "verify", "Verify", tooltip="Choose how to run the code of the bundle again"),
+        Binding("s", "stop", "Stop", tooltip="Stop the verification of the bundle"),
     ]
 
     def __init__(self) -> None:
@@ -52,7 +57,10 @@ class LeaderboardPage(Page):
         self._overview: Overview | None = None
         self._ranked: tuple[object, ...] = ()
         self._round = ""
+        self._answer: dict[str, Any] = {}
         self._entries: dict[str, dict[str, Any]] = {}
+        self._verifications: dict[str, tuple[float, Event]] = {}
+        """The start of each verification at work, and the event that stops it, by bundle."""
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -78,6 +86,8 @@ class LeaderboardPage(Page):
         elif (self._overview.round_choice, bundles) != self._ranked:
             self._ranked = (self._overview.round_choice, bundles)
             self.action_rank()
+        elif self._verifications and self._answer:
+            self._show_entries(self._answer)
 
     def action_rank(self) -> None:
         if self._overview is not None:
@@ -106,10 +116,14 @@ class LeaderboardPage(Page):
 
     def _show_entries(self, answer: dict[str, Any]) -> None:
         self._empty("")
+        self._answer = answer
         hint = "" if self._overview is None or self._overview.round_choice else " · b chooses another round"
         title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}{hint}"
         self.query_one("#entry-list", Panel).set_title(title)
         entries = self._entries = {entry["bundle"]: entry for entry in answer["entries"]}
+        for bundle in entries.keys() & self._verifications:
+            took = format_duration(time.monotonic() - self._verifications[bundle][0])
+            entries[bundle]["verified"] = f"verifying {took}"
         ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
         intervals = [entry["recall_interval"] for entry in ranked.values() if entry["recall_interval"]]
         columns, rows = table_of(_columns(max([0.05, *(high for _, high in intervals)])), ranked)
@@ -148,15 +162,41 @@ class LeaderboardPage(Page):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing without a bundle."""
-        return bool(self._entries) if action in ("verify", "rank") else super().check_action(action, parameters)
+        bundle = self.table.key_under_cursor
+        if action in ("verify", "stop"):
+            return bundle in self._entries and (bundle in self._verifications) is (action == "stop")
+        return bool(self._entries) if action == "rank" else super().check_action(action, parameters)
 
     def action_verify(self) -> None:
         from harness.tui.screens.verify import VerifyScreen
 
         if (entry := self._entries.get(self.table.key_under_cursor or "")) is not None:
-            bundle = _FOLDER / entry["bundle"]
-            screen = VerifyScreen(bundle, round_name=self._round, seconds=entry["elapsed_s"])
-            self.app.push_screen(screen, if_answered(lambda _: self.action_rank()))
+            bundle = entry["bundle"]
+            screen = VerifyScreen(_FOLDER / bundle, round_name=self._round, seconds=entry["elapsed_s"])
+            self.app.push_screen(screen, if_answered(lambda command: self._start(bundle, shlex.split(command))))
+
+    def action_stop(self) -> None:
+        self._verifications[str(self.table.key_under_cursor)][1].set()
+
+    def _start(self, bundle: str, command: list[str]) -> None:
+        stopped = Event()
+        self._verifications[bundle] = time.monotonic(), stopped
+        self._look()
+        self._verify(bundle, command, stopped)
+
+    @work(thread=True, group="verify")
+    def _verify(self, bundle: str, command: list[str], stopped: Event) -> None:
+        try:
+            answer = run_command(command, on_progress=lambda line: None, cancelled=stopped, answer_codes=(0, 1, 3))
+            words = "the verification was stopped" if answer is None else str(answer["outcome"])
+        except HarnessError as error:
+            words = str(error).rstrip(".")
+        self.call_later(self._end, bundle, words)
+
+    def _end(self, bundle: str, words: str) -> None:
+        del self._verifications[bundle]
+        self.notify(f"{bundle}: {words}.")
+        self.action_rank()
 
 
 def _facts(entry: dict[str, Any]) -> list[tuple[str, str]]:

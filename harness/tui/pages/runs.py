@@ -185,8 +185,6 @@ class RunsPage(RunListPage):
         super().__init__(id="runs-page")
         self._overview: Overview | None = None
         self._state = ListState()
-        self._next_key: str | None = None
-        """The run that the cursor goes to once it is listed."""
         self._reference: tuple[RunSummary, ReferenceCurve | None] | None = None
         """The run of the baseline behind the last preview, and its curve: a run at work is previewed every second."""
 
@@ -207,10 +205,6 @@ class RunsPage(RunListPage):
         )
         self._update()
 
-    def select(self, id_: str) -> None:
-        """Move the cursor to a run, as soon as it is in the list."""
-        self._next_key = id_
-
     def focus_main(self) -> None:
         """Focus the list, or the card of the first run."""
         is_first = bool(self.query_one("#first-run-place").display)
@@ -230,14 +224,7 @@ class RunsPage(RunListPage):
             self.set_absent("preview", is_absent=is_first)
             if self.screen.focused is None or self.screen.focused in (table, *place.query("*")):
                 self.focus_main()
-        was_empty = table.key_under_cursor is None
         table.show(columns, rows, sort_key=state.sort_key, is_descending=state.is_descending)
-        first_run = next((row.key for row in rows if not row.key.startswith(HEADING)), None)
-        if was_empty and first_run is not None:
-            table.move_to(first_run)
-        if self._next_key in table.keys:
-            table.move_to(str(self._next_key))
-            self._next_key = None
         facts = ["Runs"] if state.sort_key == NEWEST_FIRST else ["Runs", f"by {state.sort_key}"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")
@@ -393,6 +380,6 @@ class RunsPage(RunListPage):
             self.call_later(self._open_started, str(answer["id"]))
 
     def _open_started(self, id_: str) -> None:
-        self.select(id_)
+        self.table.move_to(id_)
         if self.screen.is_current:
             self.open_run(id_)

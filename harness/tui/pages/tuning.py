@@ -132,8 +132,6 @@ class TuningPage(Page):
         super().__init__(id="tuning-page")
         self._views: dict[str, TuningView] = {}
         self._parents: object = None
-        self._next_key: str | None = None
-        """The tuning that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
         with Vertical():
@@ -155,7 +153,7 @@ class TuningPage(Page):
 
     def select(self, id_: str) -> None:
         """Read the tunings again, and move the cursor to one."""
-        self._next_key = id_
+        self.table.move_to(id_)
         self._read()
 
     @property
@@ -212,9 +210,6 @@ class TuningPage(Page):
     def _show_tunings(self, views: list[TuningView], fault: str) -> None:
         self._views = {view.tuning.id: view for view in views}
         self.table.show(*table_of(_COLUMNS, self._views))
-        if self._next_key in self._views:
-            self.table.move_to(str(self._next_key))
-            self._next_key = None
         self.refresh_bindings()
         self.show_nothing(fault or ("" if views else _EMPTY))
         self._show_settings()

@@ -140,19 +140,13 @@ class ThemeDialog(ChoiceDialog):
     def __init__(self, themes: Sequence[str], current: str) -> None:
         super().__init__("Theme", dict.fromkeys(themes, ""))
         self._current = current
-        self._is_ready = False
 
     def on_mount(self) -> None:
-        self.call_later(self._go_to_current)
-
-    def _go_to_current(self) -> None:
-        self._is_ready = True
         self.query_one(ListTable).move_to(self._current)
 
     @on(ListTable.Highlighted)
     def _preview(self) -> None:
-        if self._is_ready:
-            self.app.theme = self.query_one(ListTable).key_under_cursor or self._current
+        self.app.theme = self.query_one(ListTable).key_under_cursor or self._current
 
 
 class RoundDialog(ChoiceDialog):
@@ -181,7 +175,7 @@ class RoundDialog(ChoiceDialog):
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        self.call_later(self.query_one(ListTable).move_to, self._current)
+        self.query_one(ListTable).move_to(self._current)
 
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:

@@ -142,10 +142,8 @@ class ExampleScreen(Screen[None]):
             if not (text.isascii() and text.isdigit() and int(text) < examples):
                 raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
 
-        def go_to(text: str) -> None:
-            self._go_to(int(text))
-
-        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), if_answered(go_to))
+        dialog = NameDialog("Go to the example with the id:", "", check=check)
+        self.app.push_screen(dialog, if_answered(lambda text: self._go_to(int(text))))
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_
@@ -273,20 +271,20 @@ def texts_of(run: ExampleInRun) -> Content:
     if run.probabilities is not None:
         scale = Content.assemble("\nprobability  ", *_HEAT_LEGEND)
     if run.answer is not None:
-        scored = None if run.probabilities is None else run.probabilities["answer"]
-        pieces = run.text.pieces(run.answer)
-        colours = [""] * len(pieces) if scored is None else map(heat_colour, scored)
-        answer = Content.assemble(*zip(pieces, colours, strict=True))
+        answer = Content.assemble(*_answer_spans(run, ""))
     prefix = run.text.text(run.example.prefix.tolist())
     return Content.assemble(("prefix  ", "bold"), prefix, "\n", ("answer  ", "bold"), answer, scale)
 
 
 def answer_row(run: ExampleInRun) -> Row:
     """Return the answer in the column of the candidates; it is empty if the round is blind."""
-    scored = None if run.probabilities is None else run.probabilities["answer"]
+    return Row("answer", [[("answer", "dim")], *[""] * 4, [*_answer_spans(run, "good")]])
+
+
+def _answer_spans(run: ExampleInRun, meaning: str) -> list[Span]:
     pieces = [] if run.answer is None else run.text.pieces(run.answer)
-    colours = ["good"] * len(pieces) if scored is None else map(heat_colour, scored)
-    return Row("answer", [[("answer", "dim")], *[""] * 4, [*zip(pieces, colours, strict=True)]])
+    scored = None if run.probabilities is None else run.probabilities["answer"]
+    return [*zip(pieces, [meaning] * len(pieces) if scored is None else map(heat_colour, scored), strict=True)]
 
 
 def candidate_rows(run: ExampleInRun) -> list[Row]:

@@ -74,8 +74,6 @@ class FormScreen(Screen[str | None]):
     TAB: ClassVar[str] = "Runs"
     LABEL: ClassVar[str] = "Start"
     PROGRESS: ClassVar[str] = "starting"
-    ANSWER_CODES: ClassVar[tuple[int, ...]] = (0,)
-    """The exit codes of the command with which it has an answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,12 +264,7 @@ class FormScreen(Screen[str | None]):
             self.call_later(self._show_errors, errors)
             return
         try:
-            answer = run_command(
-                [*form.command_line(values), *options],
-                on_progress=partial(self.call_later, self._show_progress),
-                cancelled=cancelled,
-                answer_codes=self.ANSWER_CODES,
-            )
+            answer = self.answer_of([*form.command_line(values), *options], cancelled)
         except HarnessError as error:
             if errors := form.refused(str(error)):
                 self.call_later(self._show_errors, errors)
@@ -281,6 +274,10 @@ class FormScreen(Screen[str | None]):
         if answer is not None:
             save_values(form.name, changed_values(form.fields, values))
         self.call_later(self.show_answer, answer)
+
+    def answer_of(self, command: list[str], cancelled: Event) -> dict[str, Any] | None:
+        """Run the command and return its answer, None if it was cancelled; called in a thread."""
+        return run_command(command, on_progress=partial(self.call_later, self._show_progress), cancelled=cancelled)
 
     def _show_progress(self, line: str) -> None:
         """Show the last line of the running command, and since when it runs."""

@@ -1,6 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
 import pkgutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -105,7 +106,8 @@ class MainScreen(Screen[None]):
         choice = None if self._overview is None else self._overview.round_choice
         asks = NewTuningScreen if is_tuned else NewRunScreen
         screen = asks(attack, attacks_folder=folder, round_name=choice or default_round(), like=like)
-        self.app.push_screen(screen, if_answered(self._open_tuning if is_tuned else self._open_run))
+        opens = self._show_tuning if is_tuned else self._show_started
+        self.app.push_screen(screen, if_answered(partial(self.call_later, opens)))
 
     def compare(self, folder: RunFolder) -> None:
         """Compare a run with the best other one."""
@@ -128,20 +130,14 @@ class MainScreen(Screen[None]):
             self.notify(sentence, severity="warning")
         self._open_form(attack, attacks_folder, like=folder)
 
-    def _open_tuning(self, id_: str) -> None:
-        self.run_worker(self._show_tuning(id_))
-
     async def _show_tuning(self, id_: str) -> None:
         from harness.tui.pages.tuning import TuningPage
 
         await self.go_to_page("Tuning")
         self.query_one(TuningPage).select(id_)
 
-    def _open_run(self, id_: str) -> None:
-        self.query_one(RunsPage).select(id_)
-        self.run_worker(self._show_started(id_))
-
     async def _show_started(self, id_: str) -> None:
+        self.query_one(RunsPage).table.move_to(id_)
         # Behind the screen of the run is its list, with the keys that the messages name.
         await self.go_to_page("Runs")
         self.app.push_screen(screen_for(RunFolder.of(id_)))

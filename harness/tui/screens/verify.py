@@ -1,6 +1,8 @@
-"""The form that runs the code of a bundle again. It is a stranger's code, so nothing is chosen in advance."""
+"""The form that asks how the code of a bundle runs again. It is a stranger's code, so nothing is chosen in advance."""
 
+import shlex
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from textual.content import Content
@@ -15,16 +17,14 @@ from harness.tui.screens.form import FormScreen, Source
 
 
 class VerifyScreen(FormScreen):
-    """Asks how to run the code of a bundle again, and runs it. The result is the outcome."""
+    """Asks how to run the code of a bundle again. The result is the command line, which the leaderboard runs."""
 
     HELP = (
         "Runs the code of the bundle in the sandbox, without network, and compares the guesses. Choose the environment "
-        "that it runs in: your own, or wheels of a directory. Escape stops it."
+        "that it runs in: your own, or wheels of a directory. You may leave the page while it runs."
     )
     TAB = "Leaderboard"
     LABEL = "Verify"
-    PROGRESS = "verifying"
-    ANSWER_CODES = (0, 1, 3)
 
     def __init__(self, bundle: Path, *, round_name: str, seconds: float | None) -> None:
         """seconds: that the run of the team took."""
@@ -43,7 +43,8 @@ class VerifyScreen(FormScreen):
             raise HarnessError("no sandbox works here, and the bundle's code is a stranger's. See harness doctor.")
         self._sandbox = backend.name
         command = ("bundle", "verify", str(self._bundle), "--round", self._round_name)
-        return Form(command, "bundle verify", tuple(option_fields(VerifyOptions)))
+        fields = tuple(option_fields(VerifyOptions))
+        return Form(command, "bundle verify", fields, groups=(("--own-environment", "--wheels"),))
 
     def sources(self, form: Form, round_name: str | None) -> list[Source]:
         """Return the defaults, with which nothing runs."""
@@ -55,11 +56,9 @@ class VerifyScreen(FormScreen):
         self.show_state(f"Sandbox: {self._sandbox}, no network.{took} The installation comes on top.")
 
     def action_start(self) -> None:
-        """Verify, once the user has chosen an environment."""
+        """Close the form, once the user has chosen an environment."""
         self.start()
 
-    def show_answer(self, answer: dict[str, Any] | None) -> None:
-        """Close the form, and say how the verification ended."""
-        if answer is not None:
-            self.app.notify(f"{self._bundle.name}: {answer['outcome']}.")
-        super().show_answer(answer and {"id": answer["outcome"]})
+    def answer_of(self, command: list[str], cancelled: Event) -> dict[str, Any]:
+        """Return the command."""
+        return {"id": shlex.join(command)}

@@ -217,13 +217,12 @@ class GuessTable(Panel):
 
     def _cells(self, line: GuessLine, names: Sequence[str]) -> list[Cell]:
         assert self._feed is not None
-        prefixes, answers = self._feed.prefixes, self._feed.answers
+        prefixes, answers, query = self._feed.prefixes, self._feed.answers, self._query
         prefix = sanitize(self._text.text(prefixes[line.example].tolist()))
-        query = self._query
         answer = None if answers is None else answers[line.example]
         differing = "" if not line.differing else f" {line.differing}"
         if (line.differing or 0) > NEAR_MISS_TOKENS:
-            suffix = highlight([(self._text.text(line.suffix.tolist()), "dim")], self._query)
+            suffix = highlight([(self._text.text(line.suffix.tolist()), "dim")], query)
         else:
             suffix = suffix_spans(self._text, line.suffix, answer, query=self._query)
         return [

@@ -68,7 +68,10 @@ def _style(meaning: str, colours: tuple[str, ...]) -> Style:
 
 
 class ListTable(ScrollView, can_focus=True):
-    """Rows with keys. The cursor stays on its key when the rows change, or at the end if the table follows it."""
+    """Rows with keys. The cursor begins on the first row that is no heading, and stays on its key when the rows change.
+
+    If the table follows its end, the cursor stays there.
+    """
 
     DEFAULT_CSS = "ListTable { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -134,6 +137,8 @@ class ListTable(ScrollView, can_focus=True):
         self._sorts, self._is_descending = sorts, False
         self._sorted_by: int | None = None
         self._highlighted: str | None = None
+        self._next_key: str | None = None
+        """The key that the cursor goes to once it is listed."""
         self._arranged_width = 0
         self._opens = opens
         self._is_live = is_live
@@ -151,8 +156,7 @@ class ListTable(ScrollView, can_focus=True):
         self, columns: Sequence[Column], rows: Sequence[Row], *, sort_key: str = "", is_descending: bool = False
     ) -> None:
         """Replace all rows. An arrow marks the column with `sort_key`."""
-        key = self.key_under_cursor
-        self._columns, self._unsorted = columns, rows
+        self._columns, self._unsorted, key = columns, rows, self.key_under_cursor
         rows = [row for row in rows if all(word in row.text for word in self._words)] if self._words else rows
         if self._unsorted and not rows:
             rows = [Row("", [NO_MATCH], spans=True, opens=False)]
@@ -164,9 +168,13 @@ class ListTable(ScrollView, can_focus=True):
         self._rows = rows
         self._positions = {row.key: number for number, row in enumerate(rows)}
         self._counts = list(accumulate(0 if row.spans else 1 for row in rows))
+        if self._next_key in self._positions:
+            key, self._next_key = self._next_key, None
         if self.follows_end:
             self._cursor = max(0, len(rows) - 1)
-        elif key is not None:
+        elif key is None:
+            self._cursor = next((number for number, row in enumerate(rows) if not row.spans), 0)
+        else:
             self._cursor = self._positions.get(key, min(self._cursor, max(0, len(rows) - 1)))
         self._arrange()
         self._scroll_to_cursor()
@@ -190,7 +198,8 @@ class ListTable(ScrollView, can_focus=True):
         return [row.key for row in self._rows]
 
     def move_to(self, key: str) -> None:
-        """Move the cursor to the row with this key, if there is one."""
+        """Move the cursor to the row with this key, now or as soon as it is listed."""
+        self._next_key = None if key in self._positions else key
         if key in self._positions:
             self._cursor = self._positions[key]
             self._scroll_to_cursor()
