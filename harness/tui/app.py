@@ -19,9 +19,7 @@ from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen
 
-from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import write_export
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.terminal import end_process, handled_end, has_lost_terminal
@@ -92,7 +90,6 @@ class HarnessApp(OrderedKeysApp):
             Binding(str(number), f"go_to_page({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")
             for number, name in enumerate(TABS, 1)
         ),
-        Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
         Binding("f3", "notifications", "Notifications", show=False, tooltip="Show the notifications so far"),
         Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
@@ -265,17 +262,6 @@ class HarnessApp(OrderedKeysApp):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
             return not (isinstance(self.screen, ModalScreen) or is_typed)
         return super().check_action(action, parameters)
-
-    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        """Save the screen."""
-        file = paths.state_home() / "screenshots" / time.strftime("harness-%Y%m%d-%H%M%S.svg")
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_export(file, self.export_screenshot())
-        except OSError as error:
-            self.notify(f"{file}: cannot be written ({error.strerror}).", severity="error")
-        else:
-            self.notify(f"Saved {file}")
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:
         """Show `message` as a notification and write it to the log, also after the application's end."""

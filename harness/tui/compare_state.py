@@ -128,7 +128,7 @@ def verdict_of(compared: Compared) -> str:
     ratio = max(runs[best].elapsed_s, 1.0) / max(runs[second].elapsed_s, 1.0)
     price = f"{ratio:.2g} times as long" if not 0.8 < ratio < 1.25 else "as long"
     # A run with a higher limit spends its time on further examples too.
-    return f"{so_far}{names[0]} {verb}." + ("" if compared.is_limited else f" It took {price}.")
+    return f"{so_far}{names[0]} {verb}." + ("" if compared.is_limited else f" {_short(runs[best])} took {price}.")
 
 
 def _solved_so_far(compared: Compared) -> str:

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -21,6 +21,7 @@ from rich.control import Control
 from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.app import App
+from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.message import Message
 from textual.screen import Screen
@@ -144,6 +145,8 @@ class OrderedKeysApp(ChangedCellsApp):
         super().__init__()
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
+        self._marked: DOMNode = self
+        """Where the marker was posted last."""
         self._filters.append(UsualGlyphs(enabled=not has_braille()))
 
     def get_css_variables(self) -> dict[str, str]:
@@ -170,12 +173,18 @@ class OrderedKeysApp(ChangedCellsApp):
 
     async def _handle_key(self, key: Key) -> None:
         await super().on_event(key)
-        # A widget that is removed takes the marker with it.
-        self.set_timer(_LOST_SECONDS, lambda: self._next_key(key))
+        self.set_timer(_LOST_SECONDS, partial(self._look_for_marker, key))
         self._post_marker(key, _ROUNDS)
 
+    async def _look_for_marker(self, key: Key) -> None:
+        # A widget that is removed takes the marker with it. Otherwise the machine is slow, and the next key waits.
+        if not self._marked.is_attached:
+            await self._next_key(key)
+        elif self._keys and self._keys[0] is key:
+            self.set_timer(_LOST_SECONDS, partial(self._look_for_marker, key))
+
     def _post_marker(self, key: Key, rounds: int) -> None:
-        target = self.focused or (self.screen if self.screen_stack else self)
+        target = self._marked = self.focused or (self.screen if self.screen_stack else self)
         if not target.post_message(KeyHandled(key, rounds)):
             self.call_later(self._next_key, key)
 

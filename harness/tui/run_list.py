@@ -135,13 +135,17 @@ def scale_title(low: float, high: float) -> Callable[[int], str]:
     return lambda width: f"{left}{right:─>{max(len(right), width - len(left))}}"
 
 
-def best_other(run: RunSummary, runs: Iterable[RunSummary]) -> RunSummary | None:
-    """Return the best run of the baseline on the same examples, or else of any attack; None without another run."""
+def best_other(run: RunSummary, runs: Iterable[RunSummary], *, any_limit: bool = False) -> RunSummary | None:
+    """Return the best run of the baseline on the same examples, or else of any attack; None without another run.
+
+    any_limit: a run on more or fewer examples of the round counts too.
+    """
     scored = [
         candidate
         for candidate in runs
         if candidate.id != run.id
-        and (candidate.round, candidate.is_partial, candidate.is_blind) == (run.round, run.is_partial, False)
+        and (candidate.round, candidate.is_blind) == (run.round, False)
+        and (any_limit or candidate.is_partial == run.is_partial)
         and candidate.known_recall is not None
     ]
     baseline = [candidate for candidate in scored if candidate.attack == BASELINE]

@@ -1,4 +1,4 @@
-"""The application: the keys dialog, the list of actions, the round, screenshots, log, clipboard and errors."""
+"""The application: the keys dialog, the list of actions, the round, log, clipboard and errors."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.widgets.bars import TABS, KeyFooter, TopBar
 from tests.functional.machine import Machine
 from tests.tools.tiers import long_values
-from tests.tui.piloting import burst, notifications, on_page, open_app, press, screen_text, until
+from tests.tui.piloting import burst, on_page, open_app, press, screen_text, until
 from tests.tui.stored import stored_run
 from tests.tui.tables import rows_of, table_of
 
@@ -50,7 +50,7 @@ async def test_the_list_of_actions_has_every_key_and_one_quit(pilot: Pilot[None]
     names = [entry.name for entry in entries]
     assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom"} <= set(names)
     assert TABS.keys() <= set(names)
-    assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
+    assert {"Theme", "Palette", "Help"} <= set(names)
     assert names.count("Quit") == 1 and all(entry.key for entry in entries)
     await press(pilot, "ctrl+p", then=KeysScreen)
     shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
@@ -202,27 +202,7 @@ async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]
     assert "all rounds" in screen_text(pilot.app)
 
 
-# Screenshots, the log, the clipboard and errors.
-
-
-@pytest.mark.slow
-async def test_screenshots_are_saved_as_svg(machine: Machine) -> None:
-    folder = machine.folder / "state" / "screenshots"
-    async with open_app() as pilot:
-        await pilot.press("f2")
-        (svg,) = await until(pilot, lambda: list(folder.glob("*.svg")))
-        await until(pilot, lambda: str(svg) in notifications(pilot))
-        text = svg.read_text()
-        assert text.startswith("<svg") and "draws" in text
-        # The leading spaces of a line are part of the picture.
-        assert "&#160;" in text or "xml:space" in text
-
-
-async def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    async with open_app() as pilot:
-        monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
-        await press(pilot, "f2", then=lambda: "cannot be written" in notifications(pilot))
+# The log, the clipboard and errors.
 
 
 async def test_the_log_has_the_start_and_errors_in_printable_text() -> None:

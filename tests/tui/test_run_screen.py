@@ -10,6 +10,7 @@ from harness.analysis.replay import best_other_curve
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.screens import run as run_screen
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
@@ -203,6 +204,16 @@ async def test_the_best_other_baseline_run_is_the_reference(add_run: AddRun, fin
         await until(pilot, lambda: "best baseline dddd" in screen_text(pilot.app))
         assert text_of(pilot, "#difference-figure .name") == "to baseline 0.469"
         assert text_of(pilot, "#difference-figure .small") == "-0.219"
+
+
+async def test_a_baseline_that_finishes_later_is_the_reference(
+    add_run: AddRun, finished: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_screen, "_BASELINE_SECONDS", 0.2)
+    async with open_run(finished, size=(140, 40)) as pilot:
+        await until(pilot, lambda: text_of(pilot, "#difference-figure .name") == "no finished baseline")
+        add_run("dddd-baseline-small", range(30), name="baseline")
+        await until(pilot, lambda: text_of(pilot, "#difference-figure .name") == "to baseline 0.469")
 
 
 async def test_the_next_steps_work_on_a_run_that_no_list_has_shown(finished: RunFolder, add_run: AddRun) -> None:

@@ -59,6 +59,16 @@ async def test_one_run_is_compared_with_the_best_other(add_run: AddRun) -> None:
         assert [folder.id for folder in screen._folders] == [DRAWS, baseline.id]
 
 
+async def test_a_run_on_a_part_is_compared_with_the_best_on_the_whole_round(add_run: AddRun) -> None:
+    part = add_run("pppp-draws-small", range(8), limit=32, age=100_000.0)
+    baseline = add_run("cccc-baseline-small", range(20), name="baseline", age=100_000.0)
+    async with open_app() as pilot:
+        await go_to(pilot, part.id)
+        screen = await press(pilot, "c", then=CompareScreen)
+        assert {folder.id for folder in screen._folders} == {part.id, baseline.id}
+        await until(pilot, lambda: "The --limits differ" in screen_text(pilot.app))
+
+
 async def test_a_run_without_another_of_its_round_is_not_compared(add_run: AddRun) -> None:
     alone = add_run("cccc-draws-other", age=100_000.0, round_name="other")
     async with open_app() as pilot:

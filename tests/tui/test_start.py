@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from textual.widget import AwaitMount, Widget
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from harness.core.paths import runs_home
 from harness.runs.folder import all_run_folders, run_folder
@@ -18,7 +18,7 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, typed, written
-from tests.tui.piloting import notifications, open_app, open_screen, press, text_of, until
+from tests.tui.piloting import notifications, open_app, open_screen, press, screen_text, text_of, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -168,6 +168,16 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
         command.release()
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
     assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
+
+
+async def test_the_boxes_of_the_first_run_press_their_key(place: Path) -> None:
+    async with open_app() as pilot:
+        await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
+        (box,) = [one for one in pilot.app.focused.query(Static) if one.name == "n"]  # type: ignore[union-attr]
+        await pilot.click(box)
+        await until(pilot, lambda: "Choose an attack for the new run" in screen_text(pilot.app))
+        # Who comes for a new run goes back with Escape.
+        await press(pilot, "escape", then=lambda: isinstance(pilot.app.focused, FirstRun))
 
 
 async def test_a_start_continues_after_the_application(plugins: Path, command: StubCommand) -> None:

@@ -30,7 +30,7 @@ from harness.tui.widgets.panels import Panel
 
 _COLUMNS: CellsOf[RunSummary] = {
     Column("audit", min_width=8): lambda run: [GLYPHS[run.status], (f" {run_name(run)}", "bold")],
-    Column("measures", min_width=14): lambda run: run.attack.removeprefix("audit "),
+    Column("measures", min_width=10): lambda run: run.attack.removeprefix("audit "),
     Column("of", min_width=12, fills=True): lambda run: run.round,
     Column("status", min_width=STATUS_CELLS): status_cell,
     Column("time", is_right=True): lambda run: format_duration(run.elapsed_s),
@@ -77,9 +77,8 @@ class AuditsPage(RunListPage):
         panel.show_empty("" if content else "none" if summary is None or summary.status.is_over else "none yet")
         if summary is not None:
             panel.set_title(summary.id)
-            self.query_one("#answer-text", Static).update(
-                Content(sanitize(content)) if isinstance(content, str) else content
-            )
+            text = Content(sanitize(content)) if isinstance(content, str) else content
+            self.query_one("#answer-text", Static).update(text)
 
     @on(ListTable.Opened, "#audits")
     def _open(self, event: ListTable.Opened) -> None:

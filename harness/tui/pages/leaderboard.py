@@ -179,10 +179,9 @@ class LeaderboardPage(Page):
         self._verifications[str(self.table.key_under_cursor)][1].set()
 
     def _start(self, bundle: str, command: list[str]) -> None:
-        stopped = Event()
-        self._verifications[bundle] = time.monotonic(), stopped
+        self._verifications[bundle] = time.monotonic(), Event()
         self._look()
-        self._verify(bundle, command, stopped)
+        self._verify(bundle, command, self._verifications[bundle][1])
 
     @work(thread=True, group="verify")
     def _verify(self, bundle: str, command: list[str], stopped: Event) -> None:

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.events import Click
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -87,7 +88,13 @@ class FirstRun(Vertical, can_focus=True):
         with Horizontal():
             for title, words in _WAYS_IN.items():
                 key, _, name = title.partition("  ")
-                yield Static(Content.assemble((key, "bold $text-accent"), (f"  {name}\n", "bold"), words))
+                text = Content.assemble((key, "bold $text-accent"), (f"  {name}\n", "bold"), words)
+                yield Static(text, name=key.partition(" ")[0])
+
+    def on_click(self, event: Click) -> None:
+        """Press the key of the box that was clicked."""
+        if event.widget is not None and event.widget.name:
+            self.app.simulate_key(event.widget.name)
 
     def action_start(self) -> None:
         self.post_message(self.Started())
@@ -198,11 +205,8 @@ class RunsPage(RunListPage):
         """Show the runs of the round, or of all rounds."""
         self._overview = overview
         self._runs = {run.id: run for run in overview.runs if run.has_score}
-        self._state = replace(
-            self._state,
-            round=overview.round_name,
-            marked=self._state.marked & (self._runs.keys() | overview.unreadable.keys()),
-        )
+        marked = self._state.marked & (self._runs.keys() | overview.unreadable.keys())
+        self._state = replace(self._state, round=overview.round_name, marked=marked)
         self._update()
 
     def focus_main(self) -> None:
@@ -344,11 +348,16 @@ class RunsPage(RunListPage):
         self.compare(marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""})
 
     def compare(self, chosen: Set[str]) -> None:
-        """Compare runs; a single run is compared with the best run of the baseline, or of any attack."""
+        """Compare runs; a single run is compared with the best run of the baseline, or of any attack.
+
+        A run with the same limit is preferred.
+        """
         # Newest first, so that a positive difference is an improvement.
         ids = [id_ for id_ in self._runs if id_ in chosen]
-        if len(ids) == 1 and (best := best_other(self._runs[ids[0]], self._runs.values())) is not None:
-            ids.append(best.id)
+        if len(ids) == 1:
+            run, runs = self._runs[ids[0]], self._runs.values()
+            best = best_other(run, runs) or best_other(run, runs, any_limit=True)
+            ids += [] if best is None else [best.id]
         if not ids:
             self.notify("Put the cursor on a run, or mark runs with Space.")
             return

@@ -91,9 +91,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         """Update figures, progress and rows."""
         self.query_one("#bars", Static).update(bars(snapshot))
         self.query_one("#figure-table", ListTable).show(*figure_table(snapshot.figures))
-        self.query_one("#figures", Panel).show_empty(
-            "" if snapshot.figures else "none" if snapshot.summary.status.is_over else "none yet"
-        )
+        none = "none" if snapshot.summary.status.is_over else "none yet"
+        self.query_one("#figures", Panel).show_empty("" if snapshot.figures else none)
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         panel = self.query_one("#progress", Panel)
@@ -106,7 +105,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
             self._show_findings(snapshot)
         elif not snapshot.findings:
             for name in ("bar-chart", "passages"):
-                self.query_one(f"#{name}", Panel).show_empty("none" if snapshot.summary.status.is_over else "none yet")
+                self.query_one(f"#{name}", Panel).show_empty(none)
 
     def _show_findings(self, snapshot: AuditSnapshot) -> None:
         findings, is_over = snapshot.findings, snapshot.summary.status is Status.FINISHED

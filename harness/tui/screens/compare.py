@@ -133,7 +133,8 @@ class CompareScreen(PanelScreen):
                 view.styles.min_height = min(len(rows) + 1, 8)
             count = self.query_one("#example-table", ListTable).row_count
             self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
-            self.query_one("#examples", Panel).show_empty("" if count else "all runs solve the same")
+            none = "all runs solve the same" if compared.attacked.all(axis=0).any() else "none is attacked by all runs"
+            self.query_one("#examples", Panel).show_empty("" if count else none)
             self.query_one("#settings", Panel).show_empty("" if compared.comparison.differing else "all are the same")
             self._draw(compared)
         if is_first:

@@ -110,8 +110,7 @@ class ChoiceDialog(Dialog[str | None]):
     def on_mount(self) -> None:
         box = self.query_one(Vertical)
         box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
-        table = self.query_one(ListTable)
-        table.styles.height = min(len(self._choices) + 1, 8)
+        self.query_one(ListTable).styles.height = min(len(self._choices) + 1, 8)
         self.show(self._choices)
 
     def show(self, choices: Mapping[str, str]) -> None:

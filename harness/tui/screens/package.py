@@ -68,17 +68,14 @@ class Checklist(OptionList):
         """Show the checks of `state`."""
         self._state = state
         names = max((len(check.name) for check in state.checks), default=0)
-        rows = {check.name: self._row(check, state.sign(check), names) for check in state.checks}
+        unmet_first = sorted(state.checks, key=lambda check: check.is_met)
+        rows = {check.name: self._row(check, state.sign(check), names) for check in unmet_first}
         if rows == self._rows:
             return
-        cursor, self._rows = self.highlighted, rows
+        before, self._rows = self._name_under_cursor, rows
         self.clear_options()
         self.add_options(Option(row, id=name) for name, row in rows.items())
-        if cursor is None:
-            cursor = self.get_option_index(state.unmet[0]) if state.unmet else 0
-            # In a small terminal the first unmet check would otherwise be below the edge.
-            self.call_after_refresh(self.scroll_to_highlight)
-        self.highlighted = cursor
+        self.highlighted = self.get_option_index(before) if before in rows else 0
         self.refresh_bindings()
 
     def go_to(self, name: str) -> None:

@@ -1,6 +1,7 @@
 """The screen of one run. Closing it does not affect the run."""
 
 import logging
+from functools import partial
 from typing import ClassVar
 
 from textual import on, work
@@ -29,6 +30,7 @@ from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)
 _TWO_PLOTS_WIDTH = 160
+_BASELINE_SECONDS = 10.0
 
 
 class RunPanels(PanelGroup):
@@ -65,6 +67,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         super().__init__(folder)
         self._feed: RunFeed | None = None
         self._reference: ReferenceCurve | None = None
+        self._baseline_words = "reading the baseline"
         self._plot = RunPlot.ERRORS
         self._plots: list[RunPlot] = []
         """The plots that have something to show."""
@@ -94,8 +97,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         except HarnessError as error:
             _LOG.warning("no reference curve: %s", error)
             return
-        if reference is not None:
-            self.call_later(self._use_reference, reference)
+        self.call_later(self._use_reference, feed, reference)
 
     def _use_feed(self, feed: RunFeed, text: TokenText, fault: str) -> None:
         self._feed = feed
@@ -104,8 +106,11 @@ class RunScreen(WatchScreen[RunSnapshot]):
             self.notify(fault, severity="error")
         self._load_reference(feed)
 
-    def _use_reference(self, reference: ReferenceCurve) -> None:
-        self._reference = reference
+    def _use_reference(self, feed: RunFeed, reference: ReferenceCurve | None) -> None:
+        self._reference, self._baseline_words = reference, "no finished baseline"
+        if reference is None and not feed.spec.is_partial:
+            # One may finish while this screen is open.
+            self.set_timer(_BASELINE_SECONDS, partial(self._load_reference, feed))
         if self._snapshot is not None:
             self.show(self._snapshot)
 
@@ -114,7 +119,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         if self._feed is None:
             return
         baseline = None if self._reference is None else self._reference.recall_at_cap
-        self.query_one(RunFigures).show(snapshot, baseline)
+        self.query_one(RunFigures).show(snapshot, baseline, self._baseline_words)
         facts = [*metric_facts(snapshot), *resource_facts(snapshot)]
         if facts != self._facts:
             lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))

@@ -176,15 +176,12 @@ class RunActions(Widget):
             self._say(f"{folder.tags}: cannot be read ({error.strerror}).", is_error=True)
             return
 
-        def check(text: str) -> None:
-            for word in text.split():
-                check_tag(word)
-
         def change(text: str) -> None:
             add_tags(folder, {*text.split()} - {*before})
             remove_tags(folder, {*before} - {*text.split()})
 
-        self._ask_text(f"Tags of {folder.id}, separated by spaces:", " ".join(before), change, check=check)
+        label = f"Tags of {folder.id}, separated by spaces:"
+        self._ask_text(label, " ".join(before), change, check=lambda text: [*map(check_tag, text.split())])
 
     def action_queue(self, move: str) -> None:
         if (folder := self.run_under_action()) is not None:

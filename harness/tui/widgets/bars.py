@@ -87,12 +87,8 @@ class KeyFooter(Widget):
         entry = Content.assemble(
             (key, "bold $footer-key-foreground"), (f" {active.binding.description}", "$footer-description-foreground")
         )
-        click = Style.from_meta({"@click": f"press({active.binding.key!r})"})
+        click = Style.from_meta({"@click": f"app.simulate_key({active.binding.key!r})"})
         return entry.stylize(click if active.enabled else "dim")
-
-    def action_press(self, key: str) -> None:
-        """Press a key for the widget that has the focus."""
-        self.app.simulate_key(key)
 
 
 class TopBar(Static):
@@ -160,12 +156,8 @@ class TopBar(Static):
         parts = []
         for number, name in enumerate(TABS, 1):
             label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "$text-muted")
-            parts.append(label.stylize(Style.from_meta({"@click": f"press({str(number)!r})"})))
+            parts.append(label.stylize(Style.from_meta({"@click": f"app.simulate_key({str(number)!r})"})))
         return Content(" ").join(parts)
-
-    def action_press(self, key: str) -> None:
-        """Press the digit of a page: this bar could not wait for the end of its own screen."""
-        self.app.simulate_key(key)
 
 
 def work_in_words(overview: Overview) -> str:

@@ -52,10 +52,10 @@ class RunFigures(Horizontal):
     def on_resize(self) -> None:
         self.set_class(self.app.size.height < 32 or self.app.size.width < 100, "-small")
 
-    def show(self, snapshot: RunSnapshot, baseline: float | None) -> None:
-        """Show the figures; `baseline` is the recall of the best other run of the baseline."""
+    def show(self, snapshot: RunSnapshot, baseline: float | None, missing: str) -> None:
+        """Show the figures; `baseline` is the recall of the best other baseline run, `missing` why it is None."""
         self._show_recall(snapshot)
-        self.query_one("#difference-figure", Figure).show(*difference_to_baseline(snapshot, baseline))
+        self.query_one("#difference-figure", Figure).show(*difference_to_baseline(snapshot, baseline, missing))
         summary = snapshot.summary
         is_over = summary.status.is_over
         time = summary.elapsed_s if is_over else summary.eta_s
@@ -83,15 +83,18 @@ class RunFigures(Horizontal):
         figure.show(format_score(figures.recall_at_cap), f"Recall@{summary.error_cap}{bounds}")
 
 
-def difference_to_baseline(snapshot: RunSnapshot, baseline: float | None) -> tuple[str, str, str]:
-    """Return the value, name and mood of the difference; `baseline` is the recall of the best other baseline run."""
+def difference_to_baseline(snapshot: RunSnapshot, baseline: float | None, missing: str) -> tuple[str, str, str]:
+    """Return the value, name and mood of the difference; `baseline` is the recall of the best other baseline run.
+
+    missing: why there is none.
+    """
     summary, recall = snapshot.summary, snapshot.figures.recall_at_cap if snapshot.figures.guessed else None
     if summary.is_partial:
         return NO_VALUE, "partial: not compared", "none"
     if summary.attack == BASELINE and (baseline is None or baseline <= (recall or 0.0)):
         return NO_VALUE, "this is the baseline", "none"
     if baseline is None or recall is None:
-        return NO_VALUE, "no finished baseline" if baseline is None else f"baseline {format_score(baseline)}", "none"
+        return NO_VALUE, missing if baseline is None else f"baseline {format_score(baseline)}", "none"
     difference = recall - baseline
     value, name = format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}"
     if not summary.status.is_complete:  # the baseline has attacked other examples too

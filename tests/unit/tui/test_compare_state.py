@@ -138,7 +138,7 @@ def test_runs_with_different_limits_are_compared_on_the_examples_of_the_smallest
     whole, part = run_of(home, "whole-1", [0, 1, 2, 12]), run_of(home, "part-1", [0], limit=8)
     found = compared(whole, part)
     verdict, title, limits = header_of(found)
-    assert title.endswith("8 examples · Recall@50") and "It took" not in verdict
+    assert title.endswith("8 examples · Recall@50") and " took " not in verdict
     assert limits == (
         "The --limits differ, so only the examples of the smallest one are compared. Use one --limit to compare all."
     )
@@ -151,9 +151,9 @@ def test_a_comparison_begins_with_its_verdict(runs: list[Recorded], home: Path) 
     best, half, live = runs
     assert verdict_of(compared(live, best, half)).startswith("So far, best some beats half some by 0.375 [")
     assert verdict_of(compared(half, best)) == verdict_of(compared(best, half))
-    assert verdict_of(compared(best, half)).endswith("It took as long.")
+    assert verdict_of(compared(best, half)).endswith(" best took as long.")
     near = run_of(home, "near-1", range(11), seed=2)
-    assert "(not corrected for 3 pairs). It took" in verdict_of(compared(near, best, half))
+    assert "(not corrected for 3 pairs). best took" in verdict_of(compared(near, best, half))
     assert verdict_of(compared(near, best)).startswith("best some and near some cannot be told apart: 0.062 [0.000, ")
 
 

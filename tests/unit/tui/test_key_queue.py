@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
+from harness.tui import overrides
 from harness.tui.overrides import OrderedKeysApp
 from tests.tui.piloting import burst, until
 
@@ -24,6 +25,7 @@ class Form(Screen[None]):
         Binding("slash", "search", "Search"),
         Binding("f2", "close", "Close"),
         Binding("f3", "remove_field", "Remove"),
+        Binding("f5", "go_slowly", "Slow"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -43,6 +45,10 @@ class Form(Screen[None]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+    async def action_go_slowly(self) -> None:
+        await asyncio.sleep(0.5)
+        self.set_focus(self.query_one("#second"))
 
     async def action_remove_field(self) -> None:
         await self.query_one("#first").remove()
@@ -99,6 +105,13 @@ async def test_keys_after_an_action_land_in_the_field_that_it_shows(pilot: Pilot
     burst(pilot, "/", *"words")
     await until(pilot, lambda: len("".join(values(pilot))) == 5)
     assert values(pilot) == ["", "", "words"]
+
+
+async def test_keys_wait_for_an_action_on_a_slow_machine(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overrides, "_LOST_SECONDS", 0.05)
+    burst(pilot, "f5", *"200")
+    await until(pilot, lambda: "".join(values(pilot)) == "200")
+    assert values(pilot) == ["", "200", ""]
 
 
 async def test_a_long_burst_keeps_its_order(pilot: Pilot[None]) -> None:

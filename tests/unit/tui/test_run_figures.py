@@ -65,7 +65,7 @@ def difference(
         lines={},
         counts={},
     )
-    return difference_to_baseline(snapshot, baseline)
+    return difference_to_baseline(snapshot, baseline, "no finished baseline")
 
 
 def test_a_difference_needs_a_baseline_and_a_guess() -> None:
