@@ -146,7 +146,7 @@ class OrderedKeysApp(ChangedCellsApp):
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
         self._marked: DOMNode = self
-        """Where the marker was posted last."""
+        """The node that got the marker last."""
         self._filters.append(UsualGlyphs(enabled=not has_braille()))
 
     def get_css_variables(self) -> dict[str, str]:

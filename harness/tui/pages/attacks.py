@@ -116,10 +116,10 @@ class AttacksPage(Page):
         if self._overview is not None:
             self.show(self._overview)
 
-    async def action_back_out(self) -> None:
+    def action_back_out(self) -> None:
         """Return to the runs if the user chooses for a new run; otherwise remove the filter."""
         if self._is_choosing and not self.query_one("#filter").display:
-            await self.run_action("app.go_to_page('Runs')")
+            self.call_later(self.run_action, "app.go_to_page('Runs')")
         super().action_back_out()
 
     @on(ListTable.Highlighted, "#attacks")

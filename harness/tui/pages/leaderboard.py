@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import time
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -173,15 +174,15 @@ class LeaderboardPage(Page):
         if (entry := self._entries.get(self.table.key_under_cursor or "")) is not None:
             bundle = entry["bundle"]
             screen = VerifyScreen(_FOLDER / bundle, round_name=self._round, seconds=entry["elapsed_s"])
-            self.app.push_screen(screen, if_answered(lambda command: self._start(bundle, shlex.split(command))))
+            self.app.push_screen(screen, if_answered(partial(self._start, bundle)))
 
     def action_stop(self) -> None:
         self._verifications[str(self.table.key_under_cursor)][1].set()
 
-    def _start(self, bundle: str, command: list[str]) -> None:
+    def _start(self, bundle: str, command_line: str) -> None:
         self._verifications[bundle] = time.monotonic(), Event()
         self._look()
-        self._verify(bundle, command, self._verifications[bundle][1])
+        self._verify(bundle, shlex.split(command_line), self._verifications[bundle][1])
 
     @work(thread=True, group="verify")
     def _verify(self, bundle: str, command: list[str], stopped: Event) -> None:

@@ -142,8 +142,10 @@ class ExampleScreen(Screen[None]):
             if not (text.isascii() and text.isdigit() and int(text) < examples):
                 raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
 
-        dialog = NameDialog("Go to the example with the id:", "", check=check)
-        self.app.push_screen(dialog, if_answered(lambda text: self._go_to(int(text))))
+        def go_to(text: str) -> None:
+            self._go_to(int(text))
+
+        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), if_answered(go_to))
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_
