@@ -172,9 +172,8 @@ class LeaderboardPage(Page):
         from harness.tui.screens.verify import VerifyScreen
 
         if (entry := self._entries.get(self.table.key_under_cursor or "")) is not None:
-            bundle = entry["bundle"]
-            screen = VerifyScreen(_FOLDER / bundle, round_name=self._round, seconds=entry["elapsed_s"])
-            self.app.push_screen(screen, if_answered(partial(self._start, bundle)))
+            screen = VerifyScreen(_FOLDER / entry["bundle"], round_name=self._round, seconds=entry["elapsed_s"])
+            self.app.push_screen(screen, if_answered(partial(self._start, entry["bundle"])))
 
     def action_stop(self) -> None:
         self._verifications[str(self.table.key_under_cursor)][1].set()
