@@ -96,7 +96,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
             reference = best_other_curve(BASELINE, feed.spec)
         except HarnessError as error:
             _LOG.warning("no reference curve: %s", error)
-            return
+            reference = None
         self.call_later(self._use_reference, feed, reference)
 
     def _use_feed(self, feed: RunFeed, text: TokenText, fault: str) -> None:
