@@ -47,15 +47,14 @@ async def open_app(
     size: tuple[int, int] = (120, 40),
     attacks_folder: Path | None = None,
     watched: RunFolder | None = None,
-    with_toasts: bool = False,
     round_choice: str | None = None,
 ) -> AsyncIterator[Pilot[None]]:
     """Start the application, and wait until the main screen has shown the state of the machine.
 
-    Notifications are only on the screen `with_toasts`. round_choice: the round of its lists, by name or file.
+    Notifications are not on the screen. round_choice: the round of its lists, by name or file.
     """
     app = HarnessApp(attacks_folder=attacks_folder, watched=watched)
-    async with app.run_test(size=size, notifications=with_toasts) as pilot:
+    async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app._overview is not None and app.main.is_mounted)
         if round_choice is not None:
             app.action_use_round(round_choice)

@@ -5,7 +5,7 @@ import pytest
 from tests.reference.pages import MARK
 from tests.reference.words import HABITS, Page, habits, places, read_pages, sizes
 
-LIMITS = {"users": (30, 18_300), "development": (6, 9_000)}
+LIMITS = {"users": (30, 18_000), "development": (6, 9_000)}
 """The largest number of pages and of hand-written words."""
 HABIT_LIMITS = {
     "has or have for contains, lists, shows": 45,

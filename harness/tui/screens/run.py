@@ -30,7 +30,7 @@ from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)
 _TWO_PLOTS_WIDTH = 160
-_BASELINE_SECONDS = 10.0
+_BASELINE_SECONDS = 60.0
 
 
 class RunPanels(PanelGroup):
@@ -111,7 +111,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         if reference is None and not feed.spec.is_partial:
             # One may finish while this screen is open.
             self.set_timer(_BASELINE_SECONDS, partial(self._load_reference, feed))
-        if self._snapshot is not None:
+        elif self._snapshot is not None:
             self.show(self._snapshot)
 
     def show(self, snapshot: RunSnapshot) -> None:
