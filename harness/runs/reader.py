@@ -264,12 +264,10 @@ class RunReader:
         """Return the points of the running curve after sequence number `after`."""
         return self._read_typed(_POINTS, f"{_SELECT_POINTS} WHERE seq > ? ORDER BY seq", after)
 
-    def sampled_points(self, max_points: int) -> list[Point]:
-        """Return at most `max_points` points, equally spaced by number, the newest one included."""
-        newest = self.row_count("point")
-        numbers = {newest - newest * index // max_points for index in range(max_points)} if newest else ()
-        places = ", ".join("?" * len(numbers))
-        return self._read_typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *numbers)
+    def newest_point(self) -> Point | None:
+        """Return the newest point of the running curve."""
+        points = self._read_typed(_POINTS, f"{_SELECT_POINTS} ORDER BY seq DESC LIMIT 1")
+        return points[0] if points else None
 
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""

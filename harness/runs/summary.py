@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field, replace
 from typing import Annotated, Any
@@ -24,15 +23,12 @@ from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import Wait, wait_of
-from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, last_event, progress_of
+from harness.runs.reader import EtaBasis, RunReader, StageWork, eta_of, last_event, progress_of
 from harness.runs.specs import AuditSpec, RunSpec
 from harness.runs.status import Status, derived_status
 from harness.runs.tags import tags_of
 from harness.sandbox.policy import AppliedSandbox
 
-TREND_VALUES = 16
-_SAMPLED_POINTS = 256
-"""Points of the curve that the trend is taken from, because a long run has more than 100,000."""
 LAUNCH_SECONDS = 30.0
 """Seconds in which a supervisor that was started takes the lock of its run; until then the run is starting."""
 NEARLY_FULL_BYTES = 1 << 20
@@ -123,8 +119,6 @@ class RunSummary:
     """Parameters that are not the defaults of the attack, `seed` if it is not 0, and `reference` if it is not the
     attack's reference model.
     """
-    trend: tuple[float, ...]
-    """Recall at equally spaced moments so far, the last one now. In a blind round: guesses relative to now."""
     queue_position: int | None = None
     """Place of a queued run among the runs that wait for the same device, from 1."""
     queue_length: int | None = None
@@ -360,9 +354,9 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
 def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields of a summary that run.db gives, and the detail of the last event of each name."""
     if not folder.store.exists():
-        return {"stages": (), "progress": None, "guesses": 0, "figures": {}, "elapsed_s": 0.0, "trend": ()}, {}
+        return {"stages": (), "progress": None, "guesses": 0, "figures": {}, "elapsed_s": 0.0}, {}
     with AuditReader(folder.store) as reader:
-        events, ledger, points = reader.last_events(), reader.last_ledger(), reader.sampled_points(_SAMPLED_POINTS)
+        events, ledger, point = reader.last_events(), reader.last_ledger(), reader.newest_point()
         figures = reader.newest_figures() if spec.has_figures else []
         stages, spent = tuple(reader.stages(is_running=is_running)), 0.0 if ledger is None else ledger.spent
         fields = {
@@ -374,29 +368,13 @@ def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> tuple[
             "figures": {figure.name: figure.value for figure in figures},
             "figure_counts": {figure.name: figure.of for figure in figures},
             "elapsed_s": round(spent, 3),
-            "trend": _trend(points, spent),
         }
-        return fields | ({"recall_at_cap": points[-1].recall, "rows": points[-1].rows} if points else {}), events
+        return fields | ({} if point is None else {"recall_at_cap": point.recall, "rows": point.rows}), events
 
 
 def _step(reader: RunReader) -> str:
     since = reader.loading_since()
     return reader.open_step() if since is None else f"loading the model, {format_duration(time.time() - since)}"
-
-
-def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:
-    """Return the curve in `TREND_VALUES` steps from 0 to `elapsed` seconds; empty without points."""
-    if not points:
-        return ()
-    newest = points[-1]
-    if newest.recall is None:
-        values = [point.guesses / max(1, newest.guesses) for point in points]
-    else:
-        values = [point.recall or 0.0 for point in points]
-    end, moments = max(elapsed, newest.spent), [point.spent for point in points]
-    # A point is valid until the next one.
-    reached = [bisect_right(moments, end * step / TREND_VALUES) for step in range(1, TREND_VALUES)]
-    return tuple(round(values[count - 1], 4) if count else 0.0 for count in (*reached, len(points)))
 
 
 def _status(folder: RunFolder, phase: dict[str, Any] | None, *, is_alive: bool) -> Status:

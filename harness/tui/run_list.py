@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from harness.core.text import format_score, pluralize, shorten
@@ -11,7 +10,7 @@ from harness.runs.columns import COLUMNS, recall_text
 from harness.runs.facts import recall_label
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, bar, spark
+from harness.tui.columns import GLYPHS, Cell, Column, Row, Span, bar
 from harness.tui.tables import CellsOf, row_of
 
 HEADING = "group "
@@ -179,7 +178,7 @@ def _highest(run: RunSummary) -> float:
 
 
 def _columns(runs: Sequence[RunSummary], marked: Set[str], scale: float) -> CellsOf[RunSummary]:
-    """Return the columns: those of COLUMNS, and behind the recall its interval and its trend."""
+    """Return the columns: those of COLUMNS, and behind the recall its interval."""
     caps = {run.error_cap for run in runs if run.error_cap}
     # A run that works has a long status, which is more important than the parameters.
     attack = {"min_width": 22 if all(run.status.is_over for run in runs) else 16}
@@ -205,7 +204,6 @@ def _columns(runs: Sequence[RunSummary], marked: Set[str], scale: float) -> Cell
         Column(scale_title(0.0, scale), width=24, min_width=10, sort_key="recall"): lambda run: interval_bar(
             run.known_recall, run.recall_interval, scale=(0.0, scale), colour="good"
         ),
-        Column("trend", width=16, min_width=8, sort_key="recall"): partial(_trend_of, scale=scale),
     }
     columns: dict[Column, Callable[[RunSummary], Cell]] = {}
     for fact in _SHOWN:
@@ -258,16 +256,6 @@ def _rows_of(group: _Group, columns: CellsOf[RunSummary]) -> list[Row]:
             facts += f": {working[0].progress:.0%} {working[0].eta_text}".rstrip()
     arrow = "▾" if group.is_open else "▸"
     return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
-
-
-def _trend_of(run: RunSummary, *, scale: float) -> Drawn:
-    highest = max(run.trend, default=1.0) if run.is_blind else scale
-
-    def draw(width: int) -> list[Span]:
-        values = run.trend[:: -(-len(run.trend) // width)] if run.trend and run.guesses else ()
-        return [(spark(values, highest or 1.0), "active")]
-
-    return draw
 
 
 def _marks(run: RunSummary) -> list[str]:

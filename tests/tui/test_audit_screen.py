@@ -75,21 +75,16 @@ async def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
         assert "audit sequence" in screen_text(pilot.app)
 
 
-async def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
+async def test_new_figures_appear(audit: RecordedAudit) -> None:
     async with open_audit(audit.folder) as pilot:
         focus_panel(pilot, "figures")
         table = table_of(pilot, "figure-table")
         batch = audit.batch("complete/0/8", 8.0)
         audit.figure(batch, "third", 0.5)
         await until(pilot, lambda: table.row_count == 3)
-        await press(pilot, "f", then=lambda: "view frozen" in text_of(pilot, "#who"))
         audit.figure(batch, "fourth", 0.5)
         audit.spent(33.0)
-        screen = pilot.app.screen
-        assert isinstance(screen, AuditScreen)
-        await until(pilot, lambda: screen._snapshot is not None and len(screen._snapshot.figures) == 4)
-        assert table.row_count == 3 and "0:33" not in text_of(pilot, "#bars")
-        await press(pilot, "f", then=lambda: table.row_count == 4)
+        await until(pilot, lambda: table.row_count == 4 and "0:33" in text_of(pilot, "#bars"))
 
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 35), (200, 55)])

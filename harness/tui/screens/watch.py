@@ -34,7 +34,6 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *RUN_BINDINGS,
         Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
-        Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
     ]
 
     TAB = "Runs"
@@ -43,7 +42,6 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self.folder = folder
-        self._is_frozen = False
         self._why = ""
         self._snapshot: SnapshotT | None = None
 
@@ -97,15 +95,14 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             if self.status_under_action() is not before:
                 self.refresh_bindings()
             summary = snapshot.summary
-            line = who(snapshot, self.size.width - 2, is_frozen=self._is_frozen)
+            line = who(snapshot, self.size.width - 2)
             self.query_one("#who", Static).update(line, layout=False)
             fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
             if not self.folder.path.exists():
                 fault = "It was deleted. u restores it, for a day."
             self._show_why(fault or ("" if summary.status is Status.STOPPED else summary.reason))
             self.query_one(LogDrawer).show(snapshot.log, summary.status)
-            if not self._is_frozen:
-                self.show(snapshot)
+            self.show(snapshot)
 
     def run_under_action(self) -> RunFolder | None:
         return self.folder
@@ -113,11 +110,6 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
     def status_under_action(self) -> Status | None:
         snapshot = self._snapshot
         return None if snapshot is None or snapshot.fault is not None else snapshot.summary.status
-
-    def action_freeze(self) -> None:
-        self._is_frozen = not self._is_frozen
-        if self._snapshot is not None:
-            self._apply_snapshot(self._snapshot)
 
     def action_log(self) -> None:
         self.query_one(LogDrawer).action_toggle_log()
@@ -128,7 +120,7 @@ class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
             self.dismiss(None)
 
 
-def who(snapshot: Snapshot, cells: int, *, is_frozen: bool) -> Content:
+def who(snapshot: Snapshot, cells: int) -> Content:
     """Return the line about a run, of its status, attack, round, what is special about it, its id, target and changed
     parameters, as far as whole ones fit into `cells`.
     """
@@ -141,7 +133,6 @@ def who(snapshot: Snapshot, cells: int, *, is_frozen: bool) -> Content:
         (f" on {sanitize(summary.round)}", ""),
         *([(" blind", "$text-warning")] if summary.is_blind else []),
         *([(" partial", "$text-warning")] if summary.is_partial else []),
-        *([("  view frozen, f continues", "bold reverse")] if is_frozen else []),
         (f"  {sanitize(summary.id)}", "$foreground 70%"),
         *([(f"  target {sanitize(summary.target)}", "$foreground 70%")] if summary.target is not None else []),
         *([(f"  {sanitize(summary.changed_text)}", "$foreground 70%")] if summary.changed else []),

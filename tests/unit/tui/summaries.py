@@ -39,7 +39,6 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "tags": (),
         "parent": None,
         "changed": {},
-        "trend": (),
     }
     values |= fields
     return RunSummary(id=id_, **values)

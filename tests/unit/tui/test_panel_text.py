@@ -66,9 +66,9 @@ def test_resources_show_only_what_was_measured(snapshot: RunSnapshot) -> None:
 
 def test_the_line_about_a_run_leaves_out_what_does_not_fit(snapshot: RunSnapshot) -> None:
     changed = with_summary(snapshot, changed={"trials": "60", "temperature": "0.7"}, is_partial=True)
-    lines = [who(changed, cells, is_frozen=True).plain for cells in range(60, 200)]
+    lines = [who(changed, cells).plain for cells in range(60, 200)]
     assert all(len(line) <= cells for line, cells in zip(lines, range(60, 200), strict=True))
-    assert "partial  view frozen" in lines[0] and lines[-1].endswith("trials=60 temperature=0.7")
+    assert "partial  abcd-some" in lines[0] and lines[-1].endswith("trials=60 temperature=0.7")
     assert all(line == lines[-1][: len(line)] for line in lines)
 
 
