@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import is_locked, try_lock, write_atomically
 from harness.core.inputs import as_harness_error
 from harness.core.paths import locks_home
-from harness.core.text import ordinal
+from harness.core.text import ordinal, pluralize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -70,7 +70,7 @@ class Wait:
     position, length: place among the waiting runs that may take the same device, from 1, and their number.
     at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if that is unknown.
     needs_all: it takes all of the devices, not one of them.
-    about_s: the ETA of the run that holds the device, for the first run in the queue.
+    about_s: the ETA of the run that holds the device, after which the first run in the queue starts.
     """
 
     devices: tuple[str, ...]
@@ -101,7 +101,8 @@ class Wait:
     def sentence(self) -> str:
         """The reason of a queued run."""
         limit = "" if self.at_most_s is None else f", at most {format_duration(self.at_most_s)}"
-        limit = limit if self.about_s is None else f", about {format_duration(self.about_s)}"
+        before = f" and {pluralize(self.position - 1, 'run')}" if self.position > 1 else ""
+        limit = limit if self.about_s is None else f", about {format_duration(self.about_s)}{before}"
         names = " and ".join(f"run {holder}" if holder else "another process" for holder in self.holders)
         held = f"{names} {'holds it' if len(self.holders) == 1 else 'hold them'}; " if names else ""
         place = f"{ordinal(self.position)} of {self.length} in the queue"

@@ -128,7 +128,7 @@ class RunSummary:
     wait_at_most_s: float | None = None
     """Longest wait of a queued run: the remaining budgets of the holder and of the runs before it."""
     wait_about_s: float | None = None
-    """ETA of the run that holds the device, for the first run in the queue."""
+    """ETA of the run that holds the device of a queued run, after which the first run in the queue starts."""
     eta_basis: EtaBasis | None = None
     """Basis of `eta_s`. `measured`: the pace of all stages with work left. `estimated`: a stage without a finished
     batch counts with its announced weight. `stage`: the stages were not announced, so `eta_s` ends with the current
@@ -328,7 +328,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
 
 
 def _eta_of_holder(wait: Wait) -> float | None:
-    if wait.position > 1 or wait.waits_for is None:
+    if wait.waits_for is None:
         return None
     try:
         return run_summary(RunFolder.of(wait.waits_for)).eta_s

@@ -33,6 +33,7 @@ _UNPRUNED = 4
 """Number of settings that are tried on every fold before any is pruned."""
 _MIN_RUNS_FOR_IMPORTANCE = 4
 """Number of complete settings from which the importance of parameters is estimated."""
+_MIN_RUNS_FOR_ETA = 3
 _MAX_REASON = 100
 _ASKED = 20
 """The number of times that Optuna is asked for a setting that was not tried before."""
@@ -84,6 +85,7 @@ class Tried:
     status: Status | None = None
     reason: str = ""
     """The reason of a crash."""
+    elapsed_s: float = 0.0
 
     @property
     def why(self) -> str:
@@ -177,15 +179,21 @@ def next_step(
     return None
 
 
+def best_first(past: Sequence[Setting]) -> list[Setting]:
+    """Return the settings by their number of folds, because one fold may be an easy one, then by their mean recall.
+
+    Those with a run that has no recall come last.
+    """
+
+    def rank(setting: Setting) -> tuple[int, float]:
+        return (-1, len(setting.recalls)) if setting.recall is None else (len(setting.runs), setting.recall)
+
+    return sorted(past, key=rank, reverse=True)
+
+
 def best_of(past: Sequence[Setting]) -> Setting | None:
-    """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
-    done = [setting for setting in past if setting.recall is not None]
-    max_runs = max((len(setting.runs) for setting in done), default=0)
-    return max(
-        (setting for setting in done if len(setting.runs) == max_runs),
-        key=lambda setting: setting.recall or 0.0,
-        default=None,
-    )
+    """Return the first setting of `best_first`; None if there is no recall."""
+    return next((setting for setting in best_first(past) if setting.recall is not None), None)
 
 
 def is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
@@ -226,8 +234,17 @@ def runs_of(id_: str) -> list[Tried]:
         if spec.parent == id_:
             summary = run_summary(folder)
             recall = summary.recall_at_cap if summary.status.is_complete else None
-            tried.append(Tried(folder, spec, recall, summary.status, summary.reason))
+            tried.append(Tried(folder, spec, recall, summary.status, summary.reason, summary.elapsed_s))
     return sorted(tried, key=lambda run: run.spec.created_at)
+
+
+def seconds_left(tuning: Tuning, runs: Sequence[Tried]) -> float | None:
+    """Return the seconds until the last run ends, if the others take as long as those that ended; None before three."""
+    ended = [run.elapsed_s for run in runs if run.status is not None and run.status.is_over]
+    if len(ended) < _MIN_RUNS_FOR_ETA:
+        return None
+    begun = sum(run.elapsed_s for run in runs) - sum(ended)
+    return max(0.0, statistics.fmean(ended) * (tuning.runs - len(ended)) - begun)
 
 
 def searched_space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:

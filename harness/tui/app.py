@@ -26,7 +26,6 @@ from harness.core.terminal import end_process, handled_end, has_lost_terminal
 from harness.core.text import format_score, sanitize, shorten
 from harness.core.version import __version__
 from harness.runs.folder import RunFolder
-from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.dialog_results import if_answered
 from harness.tui.log import open_log
@@ -45,7 +44,6 @@ _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _NOTICE_SECONDS = 20.0
 _SECONDS_TO_CLOSE = 5
-_GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def show(app: "HarnessApp") -> None:
@@ -113,8 +111,9 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        self._round_choice: str | None = None
-        self._round_name: str | None = None
+        has_round = "round" in self._settings.model_fields_set
+        self._round_choice: str | None = self._settings.round if has_round else None
+        self._round_name: str | None = _round_name(self._round_choice)
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._running_ids: set[str] = set()
@@ -310,7 +309,7 @@ class HarnessApp(OrderedKeysApp):
             self.notify(
                 "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}",
                 title=sanitize(f"{run.id} {run.status.words}"),
-                severity="information" if run.status in _GOOD_ENDINGS else "warning",
+                severity="information" if run.status.is_complete else "warning",
             )
         if not self._settings.on_finish:
             return

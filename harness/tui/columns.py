@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.core.text import sanitize, shorten_middle
+from harness.core.text import sanitize
 from harness.runs.status import Status
 
 GAP = 2
@@ -40,7 +40,6 @@ class Column(NamedTuple):
     width: in characters; 0 for the widest cell.
     min_width: the width to which it may shrink in a narrow table, 0 for one that keeps its width.
     fills: it takes the room that is left.
-    cuts_middle: a text that is too long is cut in its middle, because texts differ at their end.
     sort_key: of the order that a click on the title chooses.
     """
 
@@ -50,7 +49,6 @@ class Column(NamedTuple):
     fills: bool = False
     is_right: bool = False
     sort_key: str = ""
-    cuts_middle: bool = False
 
 
 @dataclass(eq=False)
@@ -67,11 +65,6 @@ class Row:
     _: KW_ONLY
     spans: bool = False
     opens: bool = True
-
-    @property
-    def is_lazy(self) -> bool:
-        """True if the cells are made by a function."""
-        return callable(self.source)
 
     @cached_property
     def cells(self) -> tuple[tuple[Span, ...] | Drawn, ...]:
@@ -148,7 +141,7 @@ def lay_out(
     ]
     content_columns = [number for number, column in enumerate(columns) if not column.width and not column.fills]
     for row in rows:
-        if not row.is_lazy and not row.spans:
+        if not callable(row.source) and not row.spans:
             for number in content_columns:
                 if not callable(cell := row.cells[number]):
                     widths[number] = max(widths[number], _width(cell))
@@ -186,19 +179,13 @@ def title_of(column: Column, width: int) -> str:
     return column.title(width) if callable(column.title) else column.title
 
 
-def fit(cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False, cuts_middle: bool = False) -> list[Span]:
-    """Return the spans cut with an ellipsis or padded to `width` characters.
-
-    cuts_middle: as that of a `Column`. It applies to a single span without characters of another width.
-    """
+def fit(cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False) -> list[Span]:
+    """Return the spans cut with an ellipsis or padded to `width` characters."""
     spans = cell(width) if callable(cell) else cell
     length = _width(spans)
     if length <= width:
         padding = " " * (width - length), ""
         return [padding, *spans] if is_right else [*spans, padding]
-    if cuts_middle and len(spans) == 1 and length == len(spans[0][0]):
-        text, meaning = spans[0]
-        return [(shorten_middle(text, width).ljust(width), meaning)]
     kept: list[Span] = []
     room = width - 1
     for text, meaning in spans:

@@ -166,7 +166,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> Table:
 
 
 def difference_table(compared: Compared, *, is_dark: bool) -> Table:
-    """Return the paired difference of each pair of runs on a common scale; of two runs also the test and who solves."""
+    """Return the paired difference of each pair of runs on a common scale, and who solves."""
     names, intervals = compared.names, [pair.difference.interval for pair in compared.pairs.values()]
     scale = min([0.0, *(low for low, *_ in intervals)]), max([0.01, *(high for _, high, _ in intervals)])
     title = " by ".join(["difference", *{unit for *_, unit in intervals}])
@@ -175,7 +175,7 @@ def difference_table(compared: Compared, *, is_dark: bool) -> Table:
     for pair in combinations(range(len(names)), 2):
         label = " − ".join(names[number] for number in pair)
         rows.append(Row(" − ".join(map(marker, pair)), [label, *_difference(compared.pairs.get(pair), scale)]))
-    return columns, rows + (_pair_rows(compared, is_dark=is_dark) if len(rows) == 1 else [])
+    return columns, rows + _solved_rows(compared, is_dark=is_dark)
 
 
 def answer_texts(folder: RunFolder) -> list[str]:
@@ -237,15 +237,20 @@ def _difference(pair: Contrast | None, scale: tuple[float, float]) -> list[Cell]
     return [text, interval_bar(value, (low, high), scale=scale, colour=meaning)]
 
 
-def _pair_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
-    """Return the test of two runs, and the number of examples that both or only one of them solve as parts of a bar."""
-    (first, second), is_common = compared.solved, compared.attacked.all(axis=0)
+def _solved_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
+    """Return how many examples all, several or only one of the runs solve as parts of a bar; of two runs also the test.
+
+    What only one run solves are examples that all runs have attacked.
+    """
+    solved, is_common = compared.solved, compared.attacked.all(axis=0)
+    times, runs = solved.sum(axis=0), len(solved)
     # Different glyphs for a terminal without colours.
-    parts = [
-        ("█", "both", int((first & second).sum()), "dim"),
-        ("▓", f"only {marker(0)}", int((first & ~second & is_common).sum()), curve_colour(0, is_dark=is_dark)),
-        ("░", f"only {marker(1)}", int((second & ~first & is_common).sum()), curve_colour(1, is_dark=is_dark)),
-    ]
+    parts = [("█", "both" if runs == 2 else "all", int((times == runs).sum()), "dim")]
+    if runs > 2:
+        parts.append(("▒", "several", int(((times > 1) & (times < runs)).sum()), "dim"))
+    for number, alone in enumerate((solved & (times == 1) & is_common).sum(axis=1).tolist()):
+        name = f"{'' if number else 'only '}{marker(number)}"
+        parts.append(("▓░"[number % 2], name, alone, curve_colour(number, is_dark=is_dark)))
     total = max(1, sum(count for *_, count, _ in parts))
     rows: dict[str, Cell] = {
         "solved by": [
@@ -254,11 +259,11 @@ def _pair_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
         ],
         "bar": lambda width: [(glyph * (width * count // total), meaning) for glyph, _, count, meaning in parts],
     }
-    if pair := compared.pairs.get((0, 1)):
+    if runs == 2 and (pair := compared.pairs.get((0, 1))):
         p_value = (format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap of examples", "dim")
         rows = {"McNemar": [("McNemar    ", "dim"), *p_value]} | rows
     if not is_common.all():
-        rows["attacked"] = [(f"of the {is_common.sum():,} examples that both have attacked", "dim")]
+        rows["attacked"] = [(f"of the {is_common.sum():,} examples that all have attacked", "dim")]
     return [Row(key, [cell], spans=True) for key, cell in rows.items()]
 
 

@@ -167,11 +167,23 @@ class OrderedKeysApp(ChangedCellsApp):
         if not isinstance(event, Key) or event.is_forwarded:
             await super().on_event(event)
             return
+        if event.key == "escape" and self._is_waiting:
+            self._keys.clear()
         self._keys.append(event)
         if len(self._keys) == 1:
             await self._handle_key(event)
 
+    @property
+    def _is_waiting(self) -> bool:
+        """True while keys wait for the fields of a form; Escape drops them."""
+        return bool(getattr(self.screen_stack and self.screen, "awaits_fields", False))
+
     async def _handle_key(self, key: Key) -> None:
+        if self._keys and self._keys[0] is not key:
+            return
+        if self._is_waiting and key.key != "escape":
+            self.set_timer(_LOST_SECONDS / 10, partial(self._handle_key, key))
+            return
         await super().on_event(key)
         self.set_timer(_LOST_SECONDS, partial(self._look_for_marker, key))
         self._post_marker(key, _ROUNDS)

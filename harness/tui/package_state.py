@@ -69,8 +69,6 @@ class PackageState:
     def with_accepted_toggled(self, name: str) -> "PackageState":
         """Return this state with the check `name` accepted, or no longer. Raises HarnessError if it cannot be."""
         check = next(check for check in self.checks if check.name == name)
-        if check.is_met:
-            raise HarnessError(f"{name} is met: there is nothing to accept.")
         if not check.can_be_accepted:
             raise HarnessError(f"{name} cannot be accepted: {check.sentence}; {check.fix}.")
         return replace(self, accepted=self.accepted ^ {name})

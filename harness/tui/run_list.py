@@ -161,7 +161,9 @@ def status_cell(run: RunSummary) -> list[Span]:
         return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if late else "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
-        wait = wait if run.wait_about_s is None else f" about {format_duration(run.wait_about_s)}"
+        if run.wait_about_s is not None:
+            before = f" +{pluralize(run.queue_position - 1, 'run')}" if run.queue_position > 1 else ""
+            wait = f" about {format_duration(run.wait_about_s)}{before}"
         return [(f"queued {run.queue_position}/{run.queue_length}{wait}", meaning)]
     return [(run.status.words, meaning)]
 

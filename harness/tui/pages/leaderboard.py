@@ -18,7 +18,6 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_version
-from harness.core.settings import default_round
 from harness.core.text import NO_VALUE, format_interval, format_score, sanitize
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
@@ -35,6 +34,7 @@ from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
 _EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
+_NO_ROUND = "The bundles of one round are ranked. b chooses the round."
 _LOOK_SECONDS = 1.0
 _SIGNS = {True: "✓", None: "·", False: "✗"}
 
@@ -84,6 +84,9 @@ class LeaderboardPage(Page):
         bundles = _bundle_files()
         if not bundles:
             self.show_nothing(_EMPTY)
+        elif self._overview.round_choice is None:
+            self._ranked = ()
+            self.show_nothing(_NO_ROUND)
         elif (self._overview.round_choice, bundles) != self._ranked:
             self._ranked = (self._overview.round_choice, bundles)
             self.action_rank()
@@ -91,9 +94,9 @@ class LeaderboardPage(Page):
             self._show_entries(self._answer)
 
     def action_rank(self) -> None:
-        if self._overview is not None:
+        if self._overview is not None and self._overview.round_choice is not None:
             self._empty("ranking …")
-            self._round = self._overview.round_choice or default_round()
+            self._round = self._overview.round_choice
             self._rank(self._round)
 
     @work(thread=True, exclusive=True, group="rank")
@@ -118,8 +121,7 @@ class LeaderboardPage(Page):
     def _show_entries(self, answer: dict[str, Any]) -> None:
         self._empty("")
         self._answer = answer
-        hint = "" if self._overview is None or self._overview.round_choice else " · b chooses another round"
-        title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}{hint}"
+        title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}"
         self.query_one("#entry-list", Panel).set_title(title)
         entries = self._entries = {entry["bundle"]: entry for entry in answer["entries"]}
         for bundle in entries.keys() & self._verifications:

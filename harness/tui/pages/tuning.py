@@ -1,6 +1,7 @@
 """The page of the tunings: the list, and the settings that the tuning under the cursor has tried."""
 
 import contextlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,23 +15,26 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.text import format_score, pluralize
-from harness.core.times import day_and_time
-from harness.plugins.search_space import Span
+from harness.core.times import day_and_time, format_duration
+from harness.plugins import search_space
 from harness.sweeps.tuning import (
     TUNINGS,
     Setting,
     Tuning,
+    best_first,
     importances,
     is_pruned,
     runs_of,
     searched_space,
+    seconds_left,
     settings_tried,
 )
 from harness.sweeps.tuning_process import is_at_work, state_of
-from harness.tui.columns import Cell, Column, Row
+from harness.tui.columns import Cell, Column, Row, Span, bar
 from harness.tui.dialog_results import if_answered
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
+from harness.tui.run_list import interval_bar, scale_title
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RunActions
 from harness.tui.subprocesses import run_command
@@ -41,7 +45,7 @@ from harness.tui.widgets.panels import Panel
 
 _BAR_CELLS = 12
 _LOOK_SECONDS = 1.0
-_MEANINGS = {"running": "active", "finished": "good", "not running": "dim"}
+_MEANINGS = {"finished": "good", "not running": "dim"}
 _EMPTY = "No tunings yet. A tuning searches an attack's parameters on training examples. t on an attack starts one."
 
 
@@ -49,6 +53,8 @@ _EMPTY = "No tunings yet. A tuning searches an attack's parameters on training e
 class TuningView:
     """A tuning and what it has tried.
 
+    run_count: of those that ended.
+    end_at: when it will probably end, in seconds since the epoch.
     settings: with the number of each, from 1 in the order of the tuning, and True if it was pruned; best first.
     importances: the share of each parameter, largest first.
     """
@@ -56,6 +62,7 @@ class TuningView:
     tuning: Tuning
     run_count: int
     state: str
+    end_at: float | None
     parameters: tuple[str, ...]
     settings: tuple[tuple[int, Setting, bool], ...]
     importances: dict[str, float]
@@ -78,24 +85,29 @@ def read_tunings() -> list[TuningView]:
 
 def _read_view(tuning: Tuning) -> TuningView:
     runs = runs_of(tuning.id)
-    space: dict[str, Span] = {}
+    space: dict[str, search_space.Span] = {}
     with contextlib.suppress(HarnessError):
         space = searched_space(tuning, runs)
     tried = settings_tried(space, runs)
-    settings = [
-        (number, setting, is_pruned(space, tried[:number], tuning.folds)) for number, setting in enumerate(tried, 1)
-    ]
-    # As `harness tune` chooses: a setting with more folds comes first, because one fold may be an easy one.
-    settings.sort(
-        key=lambda item: (-1, len(item[1].recalls)) if item[1].recall is None else (len(item[1].runs), item[1].recall),
-        reverse=True,
-    )
-    shares = importances(space, tried, tuning.folds)
-    return TuningView(tuning, len(runs), state_of(tuning, len(runs)), tuple(space), tuple(settings), shares)
+    numbered = [(tried.index(setting) + 1, setting) for setting in best_first(tried)]
+    settings = tuple((number, one, is_pruned(space, tried[:number], tuning.folds)) for number, one in numbered)
+    left, shares = seconds_left(tuning, runs), importances(space, tried, tuning.folds)
+    end_at = None if left is None else time.time() + left
+    ended = sum(run.status is not None and run.status.is_over for run in runs)
+    return TuningView(tuning, ended, state_of(tuning, len(runs)), end_at, tuple(space), settings, shares)
 
 
 def _rounded(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _state(view: TuningView) -> list[Span]:
+    if view.state != "running":
+        return [(view.state, _MEANINGS[view.state])]
+    share = view.run_count / view.tuning.runs
+    left = "" if view.end_at is None else f" ETA {format_duration(max(0.0, view.end_at - time.time()))}"
+    done, open_ = bar(share, _BAR_CELLS // 2)
+    return [(done, "active"), (open_, "dim"), (f" {share:.0%}{left}", "active")]
 
 
 def _round_name(view: TuningView) -> str:
@@ -108,7 +120,7 @@ _COLUMNS: CellsOf[TuningView] = {
     Column("attack", min_width=10): lambda view: view.tuning.request.attack,
     Column("round", min_width=8, fills=True): _round_name,
     Column("runs", is_right=True): lambda view: f"{view.run_count}/{view.tuning.runs}",
-    Column("state", min_width=9): lambda view: [(view.state, _MEANINGS[view.state])],
+    Column("state", min_width=9): _state,
     Column("best", is_right=True): lambda view: [(format_score(view.best), "bold")],
     Column("defaults", is_right=True): lambda view: format_score(view.default),
     Column("started", width=14): lambda view: [(day_and_time(view.tuning.created_at), "dim")],
@@ -147,9 +159,11 @@ class TuningPage(Page):
         self.set_interval(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Read again if a tuning has begun or ended."""
+        """Read again if a tuning has begun or ended; otherwise show the time that is left of one at work."""
         if self.display and any((view.state == "running") != is_at_work(id_) for id_, view in self._views.items()):
             self._read()
+        elif self.display and any(view.state == "running" for view in self._views.values()):
+            self.table.show(*table_of(_COLUMNS, self._views))
 
     def select(self, id_: str) -> None:
         """Read the tunings again, and move the cursor to one."""
@@ -226,9 +240,12 @@ class TuningPage(Page):
         bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
         self.query_one("#importance-text", Static).update(label_facts(bars))
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
+        recalls = [recall for _, setting, _ in view.settings for recall in setting.recalls]
+        scale = min(recalls, default=0.0), max([0.01, *recalls])
         columns = [
             Column("#", is_right=True),
             Column("recall", is_right=True),
+            Column(scale_title(*scale), width=16, min_width=8),
             *(Column(name, min_width=6) for name in view.parameters),
             *(Column(fold, is_right=True) for fold in view.tuning.folds),
             Column("", fills=True),
@@ -239,12 +256,14 @@ class TuningPage(Page):
             if not setting.recalls:
                 rows.append(Row(str(number), [[(f"{number} – {missing}", "bad")]], spans=True))
                 continue
-            recalls = {run.fold: format_score(run.recall) for run in setting.runs}
+            of_fold = {run.fold: format_score(run.recall) for run in setting.runs}
+            ends, meaning = (min(setting.recalls), max(setting.recalls)), "good" if setting.recall == view.best else ""
             cells: list[Cell] = [
                 str(number),
-                [(format_score(setting.recall), "bold good" if setting.recall == view.best else "bold")],
+                [(format_score(setting.recall), f"bold {meaning}")],
+                interval_bar(setting.recall, ends, scale=scale, colour=meaning or "active"),
                 *(_rounded(setting.params.get(name)) for name in view.parameters),
-                *(recalls.get(fold, "") for fold in view.tuning.folds),
+                *(of_fold.get(fold, "") for fold in view.tuning.folds),
                 [("pruned" if pruned else missing, "dim")],
             ]
             rows.append(Row(str(number), cells))

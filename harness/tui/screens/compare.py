@@ -46,7 +46,7 @@ class CompareBody(PanelGroup):
             with Vertical():
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
                 yield Panel(ListTable(id="example-table", sorts=True, opens=True), id="examples", label="Examples")
-                settings = ListTable(id="setting-table", opens=True, has_position=False)
+                settings = ListTable(id="setting-table", opens=True)
                 yield Panel(settings, id="settings", label="Settings", title="Settings that differ")
 
 

@@ -23,10 +23,8 @@ from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui.axes import Axis
 from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.dialog_results import if_answered
 from harness.tui.guess_search import compared_pieces, suffix_spans
 from harness.tui.plot import Plot
-from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable, style_of
@@ -64,7 +62,6 @@ class ExampleInRun:
         self.run_id = folder.id
         self.example: Example = load_example(folder, id_)
         spec = folder.attack_spec()
-        self.examples = spec.examples
         self.text: TokenText = text_of_run(folder, spec)
         self.right_guess: RightGuess = right_guess_of(folder, self.example)
         self.probabilities: dict[str, Any] | None = None
@@ -100,7 +97,6 @@ class ExampleScreen(Screen[None]):
         Binding("escape,q", "app.pop_screen", "Back", tooltip="Close this screen"),
         Binding("n", "step(1)", "Next", tooltip="Go to the next example"),
         Binding("N", "step(-1)", "Previous", tooltip="Go to the previous example"),
-        Binding("colon", "jump", "Go to", tooltip="Go to the example with an id"),
         Binding("h", "heat", "Probabilities", tooltip="Colour each token by its probability under the target"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
@@ -135,17 +131,6 @@ class ExampleScreen(Screen[None]):
     def action_step(self, step: int) -> None:
         index = self._ids.index(self._example_id) if self._example_id in self._ids else 0
         self._go_to(self._ids[(index + step) % len(self._ids)])
-
-    def action_jump(self) -> None:
-        def check(text: str) -> None:
-            examples = self._runs_shown[0].examples if self._runs_shown else 0
-            if not (text.isascii() and text.isdigit() and int(text) < examples):
-                raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
-
-        def go_to(text: str) -> None:
-            self._go_to(int(text))
-
-        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), if_answered(go_to))
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_

@@ -85,6 +85,11 @@ class FormScreen(Screen[str | None]):
         """Set when the user cancels the running command."""
         self._run_id: str | None = None
 
+    @property
+    def awaits_fields(self) -> bool:
+        """True until there are fields: what is typed ahead waits for them."""
+        return self._phase is Phase.LOADING
+
     @abstractmethod
     def heading(self) -> Content:
         """Return the object that the command works on."""

@@ -14,7 +14,7 @@ from harness.core.options import Options
 from harness.core.parameters import setting_text
 from harness.core.rounds import load_round
 from harness.core.run_request import AuditRequest, RunRequest
-from harness.core.text import sanitize
+from harness.core.text import sanitize, shorten
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
@@ -73,7 +73,9 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
         values = recorded_values(spec, form)
         if spec.parent in TUNINGS.ids():
             values["--round"] = values["--round"].rpartition(":fold")[0]
-        yield f"of run {like.id}", defaults | values
+        lost = spec.labels.changed.keys() - {field.name.replace("-", "_") for field in form.fields}
+        without = f" without {shorten(', '.join(sorted(lost)))}, which has no field" if lost else ""
+        yield f"of run {like.id}{without}", defaults | values
     if last := load_values(form.name, form.fields):
         yield f"of the last {kind}", defaults | last | on_round
     with contextlib.suppress(HarnessError, OSError):

@@ -88,10 +88,11 @@ class Checklist(OptionList):
             self.show(self._state)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to accept only while a check is unmet or accepted, and to edit where a check is about a file."""
+        """Offer to accept a check that is unmet or accepted, and to edit where a check is about a file."""
         if action == "edit":
             return self._name_under_cursor in EDITED_FILES
-        return action != "accept" or (self._state is not None and not all(c.is_met for c in self._state.checks))
+        checks = () if self._state is None else self._state.checks
+        return action != "accept" or any(c.name == self._name_under_cursor and not c.is_met for c in checks)
 
     @property
     def _name_under_cursor(self) -> str:

@@ -19,6 +19,7 @@ from textual.color import Color, ColorParseError
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -114,14 +115,12 @@ class ListTable(ScrollView, can_focus=True):
         opens: bool = False,
         sorts: bool = False,
         is_live: bool = False,
-        has_position: bool = True,
     ) -> None:
         """Make an empty table.
 
         opens: Enter opens a row.
         sorts: the user may sort the rows by any column.
         is_live: a cursor on the last row stays on the last row when rows are added.
-        has_position: its panel says which row the cursor is on.
         """
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
@@ -142,7 +141,6 @@ class ListTable(ScrollView, can_focus=True):
         self._arranged_width = 0
         self._opens = opens
         self._is_live = is_live
-        self._has_position = has_position and (opens or is_live)
         self._could_open = False
         self.follows_end = is_live
         """True while the cursor stays on the last row."""
@@ -247,7 +245,10 @@ class ListTable(ScrollView, can_focus=True):
         self._scroll_to_cursor()
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the row, and open it with a double click; a title chooses the order."""
+        """Move the cursor to the row, and open it with a double click, in a dialog also with a click on the same row.
+
+        A title chooses the order.
+        """
         x, y = event.get_content_offset_capture(self)
         if y == 0:
             number = self._layout.column_at(x - 1)
@@ -258,8 +259,9 @@ class ListTable(ScrollView, can_focus=True):
             return
         row = y - 1 + self.scroll_offset.y
         if row < len(self._rows):
+            is_chosen = row == self._cursor and isinstance(self.screen, ModalScreen)
             self.action_move(row - self._cursor)
-            if event.chain == 2 and self._opens:
+            if (event.chain == 2 or is_chosen) and self._opens:
                 self.action_open()
 
     def _arrange(self) -> None:
@@ -290,7 +292,7 @@ class ListTable(ScrollView, can_focus=True):
     def _announce(self) -> None:
         key = self.key_under_cursor
         panel = panel_of(self)
-        if panel is not None and self._has_position:
+        if panel is not None and (self._opens or self._is_live):
             panel.border_subtitle = self._position_in_words()
         can_open = bool(self.check_action("open", ()))
         if can_open != self._could_open:
@@ -333,7 +335,7 @@ class ListTable(ScrollView, can_focus=True):
         spans: list[tuple[str, str]] = []
         for number, width in zip(self._layout.numbers, self._layout.widths, strict=True):
             column = self._columns[number]
-            spans += fit(row.cells[number], width, is_right=column.is_right, cuts_middle=column.cuts_middle)
+            spans += fit(row.cells[number], width, is_right=column.is_right)
             spans.append((" " * GAP, ""))
         return spans
 

@@ -13,7 +13,7 @@ from harness.tui.tables import CellsOf, Table, table_of
 Fact = tuple[str, str]
 """A label and a value."""
 _STAGE_BAR_CELLS = 12
-_MAX_NAME, _MAX_STAGE = 48, 24
+_MAX_STAGE = 24
 _MAX_WARNINGS = 20
 _LABEL_CELLS = 10
 
@@ -55,8 +55,9 @@ def resource_facts(snapshot: RunSnapshot) -> list[Fact]:
 def figure_table(figures: Sequence[AuditFigure]) -> Table:
     """Return the figures of an audit."""
     columns: CellsOf[AuditFigure] = {
-        Column("figure", min_width=8, fills=True, cuts_middle=True): lambda figure: shorten_middle(
-            figure.name, _MAX_NAME
+        # Names differ at their end.
+        Column("figure", min_width=8, fills=True): lambda figure: (
+            lambda width: [(shorten_middle(sanitize(figure.name), width), "")]
         ),
         Column("value", is_right=True): lambda figure: format_number(figure.value),
         Column("95 % interval"): _interval,
