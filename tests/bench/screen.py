@@ -47,6 +47,9 @@ def measure(*, full: bool) -> dict[str, Any]:
         run.event("phase", phase="finished")
         figures = {
             "first paint, s": terminal.seconds_to_show("Runs", "Help"),
+            "… of an application with one table, s": terminal.seconds_to_show(
+                "Runs", "Help", program=("-c", terminal.SMALLEST)
+            ),
             "opening 100,000 guesses, s, median of five": statistics.median(
                 _opening_seconds(run) for _ in range(_TURNS)
             ),

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from harness.runs.folder import RunFolder
@@ -18,11 +18,25 @@ _SETTLING_SECONDS, _MEASURED_SECONDS = 5.0, 20.0
 RUNS = 1_000
 
 
-def seconds_to_show(*words: str, repeats: int = 5) -> float:
+SMALLEST = """
+from textual.app import App
+from textual.widgets import DataTable, Footer, Static
+class Smallest(App):
+    BINDINGS = [("question_mark", "help", "Help")]
+    def compose(self):
+        yield Static("Runs")
+        yield DataTable()
+        yield Footer()
+Smallest().run()
+"""
+"""The program of an application with one table, whose first paint depends on the machine and on Textual alone."""
+
+
+def seconds_to_show(*words: str, program: Sequence[str] = ("-m", "harness"), repeats: int = 5) -> float:
     """Return the median seconds from the command to the first frame that contains `words`."""
 
     def show() -> None:
-        with _terminal(_SIZES[0]) as terminal:
+        with _terminal(_SIZES[0], program) as terminal:
             terminal.wait_for(*words, seconds=_SECONDS_TO_OPEN)
 
     return median(timed(show).seconds for _ in range(repeats))
@@ -44,12 +58,14 @@ def copies_of(run: RunFolder) -> None:
 def bytes_per_second(folder: RunFolder) -> Iterator[tuple[str, float]]:
     """Yield the mean bytes that `harness watch` writes in a second, for each size of the terminal, on a live run."""
     for columns, rows in _SIZES:
-        with _terminal((columns, rows), "watch", folder.id) as terminal:
+        with _terminal((columns, rows), ("-m", "harness", "watch", folder.id)) as terminal:
             terminal.read_for(_SETTLING_SECONDS)
             yield f"{columns}x{rows}", terminal.read_for(_MEASURED_SECONDS) / _MEASURED_SECONDS
 
 
-def _terminal(size: tuple[int, int], *arguments: str) -> Terminal:
+def _terminal(size: tuple[int, int], program: Sequence[str]) -> Terminal:
     columns, rows = size
-    environment = os.environ | {"COLORTERM": "truecolor"}
-    return Terminal([sys.executable, "-m", "harness", *arguments], rows=rows, columns=columns, env=environment)
+    # An installed package is compiled: with this variable, every start would compile the checkout.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["COLORTERM"] = "truecolor"
+    return Terminal([sys.executable, *program], rows=rows, columns=columns, env=environment)

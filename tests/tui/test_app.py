@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from harness.core.settings import settings_file
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, show
 from harness.tui.log import log_file
@@ -191,6 +192,30 @@ async def test_typed_text_and_the_arrows_choose_from_one_list(pilot: Pilot[None]
     assert table_of(pilot, "choices").key_under_cursor == chosen
     await press(pilot, *"all rounds", "enter", then=MainScreen)
     assert app._round_choice is None
+
+
+async def test_a_second_click_on_a_round_chooses_it(pilot: Pilot[None]) -> None:
+    await press(pilot, "b", then=RoundDialog)
+    table = table_of(pilot, "choices")
+    await until(pilot, lambda: table.row_count > 2 and table.size.height > 2)
+    second = table.keys[1]
+    await pilot.click(table, offset=(3, 2))
+    await until(pilot, lambda: table.key_under_cursor == second)
+    # No double click.
+    pilot.app._click_chain_last_time = None
+    await pilot.click(table, offset=(3, 2))
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+    assert isinstance(pilot.app, HarnessApp) and pilot.app._round_choice == second
+
+
+async def test_the_round_of_the_settings_is_chosen_at_the_start(home: Path) -> None:
+    settings_file().parent.mkdir(parents=True, exist_ok=True)
+    settings_file().write_text('round = "demo"\n')
+    try:
+        async with open_app() as pilot:
+            await until(pilot, lambda: "round demo" in screen_text(pilot.app))
+    finally:
+        settings_file().unlink()
 
 
 async def test_a_round_that_cannot_be_loaded_keeps_the_dialog(pilot: Pilot[None]) -> None:

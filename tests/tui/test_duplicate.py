@@ -147,6 +147,19 @@ def test_the_requests_set_every_option_of_the_form() -> None:
     assert {name for options in REQUESTS.values() for name in options} == every - {"attacks"}
 
 
+async def test_a_parameter_without_a_field_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with_every_option(place, REQUESTS["device"])
+    folder = RunFolder.of(ID)
+    spec = folder.attack_spec()
+    changed = {"params": {"width": 2, "note": "", "old": 5}, "changed": ("old",)}
+    folder.spec_file.write_text(spec.model_copy(update=changed).model_dump_json())
+    async with open_app(size=(200, 50)) as pilot:
+        await on_page(pilot, 1)
+        await until(pilot, lambda: table_of(pilot, "runs").row_count == 1)
+        await press(pilot, "d", then=NewRunScreen)
+        await until(pilot, lambda: f"Values: of run {ID} without old" in text_of(pilot, "#state"))
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_a_duplicate_has_every_option_of_the_run(name: str, place: Path) -> None:
     request = run_with_every_option(place, REQUESTS[name])

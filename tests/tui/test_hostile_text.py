@@ -110,7 +110,7 @@ async def test_markup_in_the_lists_stays_text(hostile: tuple[RunFolder, RunFolde
     async with open_app(size=(200, 50)) as pilot:
         await until(pilot, lambda: table_of(pilot, "runs").row_count == 2)
         cells = rows_of(table_of(pilot, "runs"))[hostile[0].id]
-        assert cells[1] == f"some{MARKUP}" and cells[8].startswith(f"{MARKUP} note ")
+        assert cells[1] == f"some{MARKUP}" and cells[7].startswith(f"{MARKUP} note ")
         table_of(pilot, "runs").move_to(hostile[0].id)
         await until(pilot, lambda: f"· some{MARKUP}" in title_of(pilot, "preview"))
         assert MARKUP in text_of(pilot, "#facts")

@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Switch
 
+from harness.tui.app import HarnessApp
 from harness.tui.screens.verify import VerifyScreen
 from harness.tui.widgets.form_fields import FieldRow
 from tests.functional.machine import Machine
@@ -37,6 +38,21 @@ async def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int
         await on_page(pilot, 5)
         if size[0] >= 80:
             await until(pilot, lambda: "No bundles in ./submissions" in screen_text(pilot.app))
+
+
+async def test_all_rounds_ask_for_a_round(here: Path) -> None:
+    (here / "submissions").mkdir()
+    (here / "submissions" / "bad.zip").write_text("no zip")
+    async with open_app() as pilot:
+        await on_page(pilot, 5)
+        await until(pilot, lambda: "b chooses the round" in screen_text(pilot.app))
+        for _ in range(2):
+            app = pilot.app
+            assert isinstance(app, HarnessApp)
+            app.action_use_round("demo")
+            await until(pilot, lambda: "bad.zip: " in screen_text(pilot.app))
+            app.action_use_round("")
+            await until(pilot, lambda: "b chooses the round" in screen_text(pilot.app))
 
 
 @pytest.mark.slow

@@ -179,3 +179,19 @@ async def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) ->
         assert text_of(pilot, "#state") == "Reading the parameters …"
         await pilot.press("escape")
         assert await until(pilot, lambda: stage(pilot).results) == [None]
+
+
+async def test_what_is_typed_before_there_are_fields_waits_for_them(plugins: Path) -> None:
+    written(plugins, SLOW)
+    async with open_screen(screen_of("some", plugins)) as pilot:
+        burst(pilot, *"small", "enter", *"77")
+        rows = await form(pilot)
+        await until(pilot, lambda: rows["--round"].text == "small" and [row.text for row in rows.values()].count("77"))
+
+
+async def test_escape_does_not_wait_behind_what_was_typed(plugins: Path) -> None:
+    written(plugins, SLOW)
+    async with open_screen(screen_of("some", plugins)) as pilot:
+        burst(pilot, *"small", "escape")
+        assert await until(pilot, lambda: stage(pilot).results) == [None]
+        assert text_of(pilot, "#state") == "Reading the parameters …" or not stage(pilot).shown.is_attached

@@ -30,7 +30,7 @@ from tests.tui.piloting import (
     title_of,
     until,
 )
-from tests.tui.stored import AddRun, add_guesses
+from tests.tui.stored import AddRun
 
 
 @pytest.fixture
@@ -111,19 +111,6 @@ async def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
             await pilot.resize_terminal(*size)
             await pilot.pause()
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
-
-
-async def test_freezing_affects_only_the_view(running: Recorded) -> None:
-    async with open_run(running.folder) as pilot:
-        await press(pilot, "f", then=lambda: "view frozen" in text_of(pilot, "#who"))
-        before = text_of(pilot, "#details-text")
-        add_guesses(running, 30)
-        screen = pilot.app.screen
-        assert isinstance(screen, RunScreen)
-        await until(pilot, lambda: screen._snapshot is not None and screen._snapshot.summary.guesses >= 30)
-        assert text_of(pilot, "#details-text") == before
-        await press(pilot, "f", then=lambda: text_of(pilot, "#details-text") != before)
-        assert "frozen" not in text_of(pilot, "#who")
 
 
 async def test_deleting_a_run_at_work_says_that_it_will_be_stopped(running: Recorded) -> None:

@@ -82,7 +82,7 @@ async def test_a_note_is_saved_and_shown(machine: Machine) -> None:
         await go_to(pilot, DRAWS)
         await press(pilot, "i", then=NameDialog)
         burst(pilot, *"tried [/b]", "enter")
-        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][8] == "tried [/b]")
+        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][7] == "tried [/b]")
     RunFolder(machine.runs / DRAWS).note.unlink()
 
 

@@ -273,7 +273,7 @@ async def test_the_page_of_tunings(patch: pytest.MonkeyPatch, matches_snapshot: 
 
     settings = ((1, setting(1), False), (2, setting(2), True))
     shares = {"top_k": 0.75, "width": 0.25}
-    view = TuningView(new_tuning(folds, START), 3, "not running", tuple(shares), settings, shares)
+    view = TuningView(new_tuning(folds, START), 3, "not running", None, tuple(shares), settings, shares)
     patch.setattr(tuning, "read_tunings", lambda: [view])
     matches_snapshot("tuning-80", await picture_of_page(4, has_rows("settings", 2)))
 

@@ -1,5 +1,7 @@
 """The page of the tunings: the list, and the settings of one."""
 
+import re
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -65,9 +67,20 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
             table = table_of(pilot, "settings")
             await until(pilot, lambda: table.row_count == 3)
             rows = list(rows_of(table).values())
-            assert [row[2] for row in rows] == ["whole", "pruned", "crashed"]
+            assert [row[3] for row in rows] == ["whole", "pruned", "crashed"]
             assert [row[-1] for row in rows][::2] == ["", "2 of 3 folds; fold1of3 crashed (it needs a reference model)"]
             assert rows[-1][1] == NO_VALUE and view.best == pytest.approx(0.2)
+
+
+def test_a_tuning_at_work_shows_its_progress_and_eta() -> None:
+    def state(ended: int, left: float | None) -> str:
+        end_at = None if left is None else time.time() + left
+        view = tuning.TuningView(new_tuning(("fold0of5",)), ended, "running", end_at, (), (), {})
+        return "".join(text for text, _ in tuning._state(view))
+
+    assert state(2, None) == "━───── 10%"
+    assert re.fullmatch("━━──── 35% ETA 4:(10|09)", state(7, 250.0))
+    assert state(19, -5.0).endswith("95% ETA 0:00")
 
 
 @pytest.mark.slow
@@ -119,11 +132,11 @@ async def test_a_tuning_starts_from_an_attack_and_is_stopped_and_continued_here(
         def state() -> str:
             return rows_of(tunings)[id_][4]
 
-        await until(pilot, lambda: state() == "running")
+        await until(pilot, lambda: "%" in state())
         assert not page.check_action("change", ("resume", "--detach"))
         await press(pilot, "s", then=ConfirmDialog)
         await press(pilot, "n", then=MainScreen)
-        assert state() == "running"
+        assert "%" in state()
         await press(pilot, "s", then=ConfirmDialog)
         await press(pilot, "y", then=lambda: state() == "not running")
         await press(pilot, "r", then=ConfirmDialog)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,10 @@ def test_the_summary_of_a_queued_run_has_its_place_and_wait(home: Path, stack: E
     summary = run_summary(run.folder)
     assert (summary.queue_position, summary.queue_length, summary.waits_for) == (1, 1, "gone-run")
     assert summary.reason.endswith("1st of 1 in the queue.")
+    wait = wait_of("aaaa-one")
+    assert wait is not None
+    assert ", about 0:34: " in replace(wait, about_s=34.0).sentence
+    assert ", about 0:34 and 2 runs: " in replace(wait, about_s=34.0, position=3, length=3).sentence
     run.event("phase", phase="running")
     assert run_summary(run.folder).queue_position is None
 

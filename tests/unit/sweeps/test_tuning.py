@@ -11,7 +11,18 @@ from harness.core.errors import HarnessError
 from harness.plugins.search_space import Span, space_of
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.sweeps.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
+from harness.sweeps.tuning import (
+    Step,
+    Tried,
+    best_first,
+    best_of,
+    importances,
+    is_pruned,
+    next_step,
+    seconds_left,
+    settings_tried,
+)
+from tests.records import new_tuning
 
 SCHEMA = {
     "properties": {
@@ -166,6 +177,20 @@ def test_a_setting_with_a_failed_fold_has_no_mean_and_is_never_the_best(order: t
     assert [setting.recall for setting in settings] == [pytest.approx(0.3), None]
     assert best_of(settings) is settings[0] and best_of(settings[1:]) is None
     assert [setting.missing_folds(FOLDS) for setting in settings] == ["", f"1 of 2 folds; {order[1]} {status.words}"]
+
+
+def test_the_settings_with_the_most_folds_come_first_and_those_without_a_recall_last() -> None:
+    space = {"top_k": Span(1, 50, True)}
+    past = [tried(0.9, top_k=1), tried(None, top_k=2), *tried_on_both_folds(0.3, top_k=3), tried(0.95, top_k=4)]
+    assert [setting.params["top_k"] for setting in best_first(settings_tried(space, past))] == [3, 4, 1, 2]
+
+
+def test_the_time_that_is_left_follows_from_three_runs_that_ended() -> None:
+    tuning = new_tuning(FOLDS).model_copy(update={"runs": 10})
+    ended = [replace(tried(0.1), status=Status.FINISHED, elapsed_s=seconds) for seconds in (10.0, 20.0, 30.0)]
+    at_work = replace(tried(None), status=Status.RUNNING, elapsed_s=5.0)
+    assert seconds_left(tuning, [*ended[:2], at_work]) is None
+    assert seconds_left(tuning, [*ended, at_work]) == pytest.approx(7 * 20.0 - 5.0)
 
 
 def test_a_setting_that_was_not_tried_on_every_fold_says_on_how_many() -> None:

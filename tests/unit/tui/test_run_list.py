@@ -130,6 +130,15 @@ def test_status_and_eta_of_a_running_run_are_never_hidden(available: int, sort_k
     assert shown["old-1"] == "━━──── 32% ETA about 11:05:00" and shown["new-1"] == "queued 1/2 ≤ 24:00:00"
 
 
+def test_a_queued_run_waits_for_the_one_at_work_and_those_before_it() -> None:
+    first = replace(NEW, status=Status.QUEUED, queue_position=1, queue_length=3, wait_about_s=34.0)
+    third = replace(first, queue_position=3)
+    assert [run_list.status_cell(run)[0][0] for run in (first, third)] == [
+        "queued 1/3 about 0:34",
+        "queued 3/3 about 0:34 +2 runs",
+    ]
+
+
 def test_runs_without_a_guess_have_no_recall_anywhere() -> None:
     empty = replace(NEW, id="empty-1", attack="baseline", guesses=0, recall_at_cap=0.0, recall_interval=(0.0, 0.9))
     (row,) = list_rows([empty], {}, ListState()).rows
