@@ -156,9 +156,9 @@ def status_cell(run: RunSummary) -> list[Span]:
     meaning = GLYPHS[run.status][1]
     if run.status is Status.RUNNING and run.progress is not None:
         done, left = bar(run.progress, _WORK_CELLS)
-        eta, _, late = run.eta_text.partition(" (")
-        eta = eta.replace("ETA", "late:").replace(" about", "") if late else eta
-        return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if late else "")]
+        is_late = run.eta_s is not None and run.eta_s > run.left_s
+        eta = f"late: {format_duration(run.eta_s or 0.0)}" if is_late else run.eta_text
+        return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {eta}".rstrip(), "warning" if is_late else "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
         if run.wait_about_s is not None:

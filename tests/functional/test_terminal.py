@@ -52,6 +52,11 @@ class Terminal:
         """The text on the screen."""
         return self._tmux("capture-pane", "-p")
 
+    @property
+    def cells(self) -> str:
+        """The text on the screen with its colours and attributes."""
+        return self._tmux("capture-pane", "-p", "-e")
+
     def until(self, *wanted: str) -> str:
         """Wait until the screen contains all of `wanted`, and return its text."""
         for pause in pauses(SECONDS):
@@ -253,9 +258,10 @@ def test_a_storm_of_resizes_ends_in_the_cells_of_a_fresh_paint(
         machine.replayed(name, range(16))
     opened = terminal(size=(120, 35))
     opened.until("any guess correct", "1 of 2")
-    painted = opened.settled()
+    opened.settled()
+    painted = opened.cells
     for _ in range(STORMS):
         for columns, rows in STORM:
             opened.resize(columns, rows)
             time.sleep(1 / len(STORM))
-    wait_until(lambda: opened.text == painted, seconds=SECONDS)
+    wait_until(lambda: opened.cells == painted, seconds=SECONDS)

@@ -43,7 +43,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "book": (("3", "enter"), "≥ 50 %"),
     "new-audit": (("3", "n", "enter"), "harness audit "),
     "tuning": (("4",), "fold0of5|best"),
-    "leaderboard": (("5",), "not verified"),
+    "leaderboard": (("b", *"demo", "enter", "5"), "not verified"),
     "data": (("6",), "complete"),
 }
 """Each picture: the keys that lead to it, and words that it shows once it is complete."""

@@ -204,7 +204,7 @@ async def test_a_screen_can_be_closed_while_it_loads(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
-async def test_each_key_of_the_footer_does_something(
+async def test_each_key_of_the_footer_and_of_the_help_does_something(
     records: tuple[RunFolder, RunFolder, RunFolder], commands: Path
 ) -> None:
     async with open_app(size=(160, 50), attacks_folder=PLUGINS) as pilot:
@@ -240,12 +240,12 @@ async def test_each_key_of_the_footer_does_something(
 async def press_all(
     pilot: Pilot[None], screen: Screen[Any], again: Callable[[], Awaitable[object]], commands: Path
 ) -> None:
-    """Press each key that the footer shows, and assert that something is seen to happen.
+    """Press each key that the footer or the help shows, and assert that something is seen to happen.
 
     again: opens what the footer is of. commands: the file with those that were started.
     """
-    shown = [active.binding for active in screen.active_bindings.values() if active.binding.show and active.enabled]
-    for binding in {binding.action: binding for binding in shown}.values():
+    listed = [active for active in screen.active_bindings.values() if active.binding.show or active.binding.tooltip]
+    for binding in {active.binding.action: active.binding for active in listed if active.enabled}.values():
         if binding.action in ("app.quit", "quit"):
             continue
         await again()

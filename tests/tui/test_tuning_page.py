@@ -78,8 +78,8 @@ def test_a_tuning_at_work_shows_its_progress_and_eta() -> None:
         view = tuning.TuningView(new_tuning(("fold0of5",)), ended, "running", end_at, (), (), {})
         return "".join(text for text, _ in tuning._state(view))
 
-    assert state(2, None) == "━───── 10%"
-    assert re.fullmatch("━━──── 35% ETA 4:(10|09)", state(7, 250.0))
+    assert state(2, None) == "━─────── 10%"
+    assert re.fullmatch("━━━───── 35% ETA 4:(10|09)", state(7, 250.0))
     assert state(19, -5.0).endswith("95% ETA 0:00")
 
 

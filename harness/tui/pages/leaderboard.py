@@ -12,13 +12,11 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_version
-from harness.core.text import NO_VALUE, format_interval, format_score, sanitize
+from harness.core.text import NO_VALUE, format_interval, format_score
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Column, Row
@@ -28,7 +26,7 @@ from harness.tui.pages import Page
 from harness.tui.run_list import BASELINE, interval_bar, scale_title
 from harness.tui.subprocesses import run_command
 from harness.tui.tables import CellsOf, table_of
-from harness.tui.widgets.bars import label_facts
+from harness.tui.widgets.bars import Facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -66,7 +64,7 @@ class LeaderboardPage(Page):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             yield Panel(ListTable(id="entries", sorts=True, opens=True), id="entry-list", label="Leaderboard")
-            yield Panel(VerticalScroll(Static("", id="entry-text")), id="entry", label="Bundle")
+            yield Panel(VerticalScroll(Facts(id="entry-text")), id="entry", label="Bundle")
 
     def on_mount(self) -> None:
         self.query_one("#entry", Panel).show_empty("none")
@@ -151,12 +149,8 @@ class LeaderboardPage(Page):
         panel.show_empty("no bundle under the cursor" if entry is None else "")
         if entry is not None:
             panel.set_title(entry["bundle"])
-            checks = [
-                Content.styled(sanitize(f"{_SIGNS[check['holds']]} {check['name']}  "), "bold")
-                + sanitize(check["sentence"])
-                for check in entry["checks"]
-            ]
-            self.query_one("#entry-text", Static).update(Content("\n").join([label_facts(_facts(entry)), "", *checks]))
+            checks = [(f"{_SIGNS[check['holds']]} {check['name']}", check["sentence"]) for check in entry["checks"]]
+            self.query_one(Facts).show([*_facts(entry), ("", ""), *checks])
 
     @on(ListTable.Opened, "#entries")
     def _open(self) -> None:
@@ -233,7 +227,7 @@ def _columns(scale: float) -> CellsOf[dict[str, Any]]:
         Column("team", min_width=10): lambda entry: [(entry["team"], "bold")],
         Column("attack", min_width=10): lambda entry: entry["attack"],
         Column("recall", is_right=True): lambda entry: [(format_score(entry["recall_at_cap"]), "bold")],
-        Column(scale_title(0.0, scale), width=24, min_width=10): lambda entry: interval_bar(
+        Column(scale_title(0.0, scale), width=24, min_width=8): lambda entry: interval_bar(
             entry["recall_at_cap"], entry["recall_interval"], scale=(0.0, scale), colour="good"
         ),
         Column("− leader", min_width=8): lambda entry: [

@@ -33,7 +33,7 @@ from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
 from harness.tui.series import read_recall
 from harness.tui.subprocesses import run_command
-from harness.tui.widgets.bars import label_facts
+from harness.tui.widgets.bars import Facts
 from harness.tui.widgets.list_table import NO_MATCH, ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView, above_reference, plot_over_time
@@ -199,7 +199,7 @@ class RunsPage(RunListPage):
         with Horizontal():
             first_run = Vertical(FirstRun(id="first-run"), id="first-run-place")
             yield Panel(first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
-            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
+            yield Panel(PlotView(id="preview-plot"), Facts(id="facts"), id="preview", label="Preview")
 
     def show(self, overview: Overview) -> None:
         """Show the runs of the round, or of all rounds."""
@@ -266,12 +266,11 @@ class RunsPage(RunListPage):
         if summary is None:
             # In a small terminal the panel is not collapsed.
             plot.show("")
-            self.query_one("#facts", Static).update("")
+            self.query_one(Facts).show([])
             return
         panel.set_title(f"{summary.id} · {summary.shown_attack}")
         plot.show(content)
-        facts = [(fact.label, fact.text) for fact in facts_about(summary, _FACTS)]
-        self.query_one("#facts", Static).update(label_facts(facts))
+        self.query_one(Facts).show([(fact.label, fact.text) for fact in facts_about(summary, _FACTS)])
 
     # The list.
 

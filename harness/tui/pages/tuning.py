@@ -10,7 +10,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
@@ -39,11 +38,11 @@ from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RunActions
 from harness.tui.subprocesses import run_command
 from harness.tui.tables import CellsOf, table_of
-from harness.tui.widgets.bars import label_facts
+from harness.tui.widgets.bars import Facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_BAR_CELLS = 12
+_BAR_CELLS = 8
 _LOOK_SECONDS = 1.0
 _MEANINGS = {"finished": "good", "not running": "dim"}
 _EMPTY = "No tunings yet. A tuning searches an attack's parameters on training examples. t on an attack starts one."
@@ -106,7 +105,7 @@ def _state(view: TuningView) -> list[Span]:
         return [(view.state, _MEANINGS[view.state])]
     share = view.run_count / view.tuning.runs
     left = "" if view.end_at is None else f" ETA {format_duration(max(0.0, view.end_at - time.time()))}"
-    done, open_ = bar(share, _BAR_CELLS // 2)
+    done, open_ = bar(share, _BAR_CELLS)
     return [(done, "active"), (open_, "dim"), (f" {share:.0%}{left}", "active")]
 
 
@@ -150,7 +149,7 @@ class TuningPage(Page):
             yield Panel(ListTable(id="tunings", sorts=True), id="tuning-list", label="Tunings")
             with Horizontal():
                 yield Panel(ListTable(id="settings", sorts=True, opens=True), id="setting-list", label="Settings")
-                importance = Static("", id="importance-text")
+                importance = Facts(id="importance-text")
                 yield Panel(importance, id="importance", label="Importance", title="Importance (fANOVA)")
 
     def on_mount(self) -> None:
@@ -238,7 +237,7 @@ class TuningPage(Page):
             return
         panel.set_title(f"{view.tuning.id} · {pluralize(len(view.settings), 'setting')}")
         bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
-        self.query_one("#importance-text", Static).update(label_facts(bars))
+        self.query_one(Facts).show(bars)
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
         recalls = [recall for _, setting, _ in view.settings for recall in setting.recalls]
         scale = min(recalls, default=0.0), max([0.01, *recalls])

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -62,7 +61,6 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     CSS_PATH = ["watch.tcss", "audit.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
-    BINDINGS: ClassVar[list[BindingType]] = []
     TAB = "Audits"
 
     def __init__(self, folder: RunFolder) -> None:

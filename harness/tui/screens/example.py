@@ -18,7 +18,7 @@ from textual.widgets import Static
 from harness.analysis.candidates import VERDICTS, Candidate, Example, RightGuess, load_example, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize, sanitize
+from harness.core.text import pluralize, sanitize, shorten
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui.axes import Axis
@@ -30,7 +30,7 @@ from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable, style_of
 from harness.tui.widgets.plot_view import PlotView
 
-_MAX_CANDIDATES = 200
+_MAX_CANDIDATES, _MAX_PIECE = 200, 20
 _HEAT = (
     (0.9, "#00b184", "≥ 0.9"),
     (0.5, "#8bbf3f", "≥ 0.5"),
@@ -185,9 +185,11 @@ class ExampleScreen(Screen[None]):
         plot.display = bool(scores) and self.has_class("-high")
         if scores:
             x = Axis("token", 1.0, max(2.0, float(len(scores))), min_step=1.0)
-            plot.show(
-                Plot(x, Axis("Probability of each token of the answer", 0.0, 1.0), bars=np.array(scores, np.float64))
-            )
+            run, least = self._runs_shown[0], int(np.argmin(scores))
+            piece = shorten(sanitize(run.text.pieces(run.answer or [])[least]), _MAX_PIECE)
+            words = f"least likely: token {least + 1} “{piece}” with {scores[least]:.2g}"
+            title = f"Probability of each token of the answer, {words}"
+            plot.show(Plot(x, Axis(title, 0.0, 1.0), bars=np.array(scores, np.float64)))
 
     @on(ListTable.Highlighted, "#candidates")
     def _show_chosen(self) -> None:
@@ -277,15 +279,11 @@ def _answer_spans(run: ExampleInRun, meaning: str) -> list[Span]:
 def candidate_rows(run: ExampleInRun) -> list[Row]:
     """Return a heading for the run, and a row for each candidate, best first."""
     candidates = run.example.candidates
-    heading = f"{run.run_id}: {pluralize(len(candidates), 'candidate')}"
+    of_all = f"the best {_MAX_CANDIDATES} of " if len(candidates) > _MAX_CANDIDATES else ""
+    heading = f"{run.run_id}: {of_all}{pluralize(len(candidates), 'candidate')}"
     rows = [Row(f"run {run.run_id}", [[(heading, "bold active")]], spans=True)]
-    for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
-        rows.append(Row(f"{run.run_id} {rank}", _cells(run, rank, candidate)))
-    if len(candidates) > _MAX_CANDIDATES:
-        more = f"… and {len(candidates) - _MAX_CANDIDATES:,} more"
-        more += f": harness show {run.run_id} --example {run.example.id}"
-        rows.append(Row(f"more {run.run_id}", [[(more, "dim")]], spans=True))
-    return rows
+    shown = enumerate(candidates[:_MAX_CANDIDATES], 1)
+    return rows + [Row(f"{run.run_id} {rank}", _cells(run, rank, candidate)) for rank, candidate in shown]
 
 
 def heat_colour(probability: float) -> str:

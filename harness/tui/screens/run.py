@@ -8,7 +8,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Static
 
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.replay import ReferenceCurve, best_other_curve
@@ -20,7 +19,7 @@ from harness.tui.run_list import BASELINE
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import RunSnapshot
-from harness.tui.widgets.bars import KeyFooter, label_facts
+from harness.tui.widgets.bars import Facts, KeyFooter
 from harness.tui.widgets.guess_table import GuessTable
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
@@ -46,7 +45,7 @@ class RunPanels(PanelGroup):
         with Horizontal():
             views = Horizontal(PlotView(id="plot-view"), PlotView(id="time-view"))
             yield Panel(views, id="plot", label="Plot")
-            details = VerticalScroll(Static("reading …", id="details-text"), id="details-scroll")
+            details = VerticalScroll(Facts("reading …", id="details-text"), id="details-scroll")
             yield Panel(details, id="details", label="Figures")
         yield GuessTable(id="guesses")
 
@@ -71,7 +70,6 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self._plot = RunPlot.ERRORS
         self._plots: list[RunPlot] = []
         """The plots that have something to show."""
-        self._facts: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
@@ -120,11 +118,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
             return
         baseline = None if self._reference is None else self._reference.recall_at_cap
         self.query_one(RunFigures).show(snapshot, baseline, self._baseline_words)
-        facts = [*metric_facts(snapshot), *resource_facts(snapshot)]
-        if facts != self._facts:
-            lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
-            self.query_one("#details-text", Static).update(label_facts(facts), layout=lengths != before)
-            self._facts = facts
+        self.query_one(Facts).show([*metric_facts(snapshot), *resource_facts(snapshot)])
         self.query_one(GuessTable).show(snapshot)
         self._draw(snapshot)
 

@@ -1,4 +1,4 @@
-"""The bar at the top of a screen, its footer with keys, and a text with a label."""
+"""The bar at the top of a screen, its footer with keys, and facts with labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,19 +28,36 @@ TABS = {
 }
 """The class of the page of each tab of the main screen. It is imported when it is first shown, to open the TUI fast."""
 _GAP = 2
+_MIN_VALUE = 12
 _MAX_ROUND, _MAX_ATTACK = 24, 20
 _TABS_HEIGHT = 20
 """The rows of the terminal from which on the tabs are shown above every screen, not only on the main one."""
 
 
-def label_facts(facts: Sequence[tuple[str, str]]) -> Content:
-    """Return the facts, one per line, with dim labels of equal width."""
-    width = max((len(label) for label, _ in facts), default=0)
-    label_style = "$foreground 70%"
-    lines = [
-        Content.assemble((f"{sanitize(label):<{width}}  ", label_style), sanitize(value)) for label, value in facts
-    ]
-    return Content("\n").join(lines)
+class Facts(Static):
+    """Facts, one below the other, with dim labels of equal width. A long value goes on below its beginning."""
+
+    _facts: Sequence[tuple[str, str]] = ()
+
+    def show(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Show the labels and values; they are drawn again only if they change."""
+        before, self._facts = self._facts, facts
+        if facts != before:
+            # A new arrangement of the screen takes tens of milliseconds.
+            lengths, earlier = ([len(value) for _, value in pairs] for pairs in (facts, before))
+            self._draw(has_other_size=lengths != earlier)
+
+    def on_resize(self) -> None:
+        """Break the values for the width of the widget."""
+        self._draw(has_other_size=True)
+
+    def _draw(self, *, has_other_size: bool) -> None:
+        width = 2 + max((len(label) for label, _ in self._facts), default=0)
+        room, lines = max(_MIN_VALUE, self.content_size.width - width), list[Content]()
+        for label, value in self._facts:
+            parts = Content(f"\n{' ' * width}").join(Content(sanitize(value)).wrap(room))
+            lines.append(Content.styled(f"{sanitize(label):<{width}}", "$foreground 70%") + parts)
+        self.update(Content("\n").join(lines), layout=has_other_size)
 
 
 class KeyFooter(Widget):
