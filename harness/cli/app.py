@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import importlib
 import io
 import os
@@ -115,6 +116,8 @@ def open_tui(
     if not output.is_terminal():
         print(context.get_help())
         raise typer.Exit(2)
+    # A tenth of the time to the first paint; the application enables it then.
+    gc.disable()
     from harness.tui.app import HarnessApp, show
 
     show(HarnessApp(attacks_folder=attacks))

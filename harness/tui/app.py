@@ -169,6 +169,7 @@ class HarnessApp(OrderedKeysApp):
         if before is None:
             # A full collection would look at every imported module: a key waited for 100 ms.
             gc.freeze()
+            gc.enable()
         if overview == before:
             return
         with self.batch_update():
@@ -256,10 +257,13 @@ class HarnessApp(OrderedKeysApp):
             await self.run_action(action, node)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys of the application above a dialog, and those that are letters or digits above a form."""
+        """Disable keys above a dialog, letters and digits above a form, and the digit of the page that has the focus."""
         if action in ("keys", "choose_round", "notifications", "go_to_page"):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
-            return not (isinstance(self.screen, ModalScreen) or is_typed)
+            is_here = (
+                action == "go_to_page" and isinstance(self.screen, MainScreen) and self.screen.is_at(str(parameters[0]))
+            )
+            return not (isinstance(self.screen, ModalScreen) or is_typed or is_here)
         return super().check_action(action, parameters)
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:

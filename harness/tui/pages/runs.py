@@ -322,9 +322,11 @@ class RunsPage(RunListPage):
     # The runs.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide what needs a run while there is none."""
+        """Hide what needs a run while there is none, and groups where there is only one."""
         if action in _NEED_A_RUN and not self._runs:
             return False
+        if action == "group" and self._state.is_grouped:
+            return any(key.startswith(HEADING) for key in self.table.keys)
         return super().check_action(action, parameters)
 
     def runs_to_delete(self) -> list[RunFolder]:

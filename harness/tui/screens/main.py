@@ -69,6 +69,10 @@ class MainScreen(Screen[None]):
     def _page(self) -> Page:
         return self._pages[self._tab]
 
+    def is_at(self, name: str) -> bool:
+        """Return True if the list of this page has the focus."""
+        return name == self._tab and self.focused is self._page.table
+
     async def go_to_page(self, name: str) -> None:
         """Show the page of a tab."""
         # First, so that a new page gets its final size at once.

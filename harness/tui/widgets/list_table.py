@@ -206,7 +206,7 @@ class ListTable(ScrollView, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something here."""
         opens = self._opens and self._cursor < len(self._rows) and self._rows[self._cursor].opens
-        return {"open": opens, "sort": self._sorts}.get(action, True)
+        return {"open": opens, "sort": self._sorts and bool(self._rows)}.get(action, True)
 
     def action_sort(self) -> None:
         """Sort by the next column, and after the last one use the rows' own order."""

@@ -88,8 +88,9 @@ class PanelGroup(Container):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_panel(1)", "Next panel", show=False, tooltip="Go to the next panel"),
-        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False, tooltip="Go to the previous panel"),
+        # The list of keys has them among the movements.
+        Binding("tab", "next_panel(1)", "Next panel", show=False),
+        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False),
         Binding("z", "zoom", "Zoom", show=False, tooltip="Let the panel fill the screen, or show all panels again"),
     ]
     ROOMY: ClassVar[tuple[int, int]] = (110, 26)
@@ -139,6 +140,10 @@ class PanelGroup(Container):
             if is_absent and self._current_id == id:
                 self.go_to(self.panels[0].id or "")
             self._arrange()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to let a panel fill the screen if there is another one."""
+        return len(self.panels) > 1 if action == "zoom" else super().check_action(action, parameters)
 
     def action_next_panel(self, step: int) -> None:
         ids = [panel.id or "" for panel in self.panels if panel.id == self._current_id or self._can_go_to(panel)]
