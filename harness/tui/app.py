@@ -257,12 +257,10 @@ class HarnessApp(OrderedKeysApp):
             await self.run_action(action, node)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable keys above a dialog, letters and digits above a form, and the digit of the page that has the focus."""
+        """Disable keys above a dialog, letters and digits above a form, and the digit of the page with the focus."""
         if action in ("keys", "choose_round", "notifications", "go_to_page"):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
-            is_here = (
-                action == "go_to_page" and isinstance(self.screen, MainScreen) and self.screen.is_at(str(parameters[0]))
-            )
+            is_here = isinstance(self.screen, MainScreen) and self.screen.is_at(str(*parameters))
             return not (isinstance(self.screen, ModalScreen) or is_typed or is_here)
         return super().check_action(action, parameters)
 

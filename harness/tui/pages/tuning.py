@@ -89,7 +89,7 @@ def _read_view(tuning: Tuning) -> TuningView:
         space = searched_space(tuning, runs)
     tried = settings_tried(space, runs)
     numbered = [(tried.index(setting) + 1, setting) for setting in best_first(tried)]
-    settings = tuple((number, one, is_pruned(space, tried[:number], tuning.folds)) for number, one in numbered)
+    settings = tuple((number, item, is_pruned(space, tried[:number], tuning.folds)) for number, item in numbered)
     left, shares = seconds_left(tuning, runs), importances(space, tried, tuning.folds)
     end_at = None if left is None else time.time() + left
     ended = sum(run.status is not None and run.status.is_over for run in runs)
