@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -77,10 +77,10 @@ class _Inside:
     """The path with this name inside the directory of a run."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     def __get__(self, folder: "RunFolder", owner: object) -> Path:
-        return folder.path / self._name
+        return folder.path / self.name
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,13 @@ class RunFolder:
     inputs = _Inside("inputs")
     """The inputs of an audit, or of an attack run on a node of a cluster; other attack runs have none."""
 
+    # The names are needed a thousand times for a list of runs.
+    _directories: ClassVar[frozenset[str]] = frozenset(part.name for part in (code, inputs, tags, scratch, shared))
+    record: ClassVar[tuple[str, ...]] = tuple(
+        part.name for part in (spec_file, store, write_ahead_log, scorecard, note)
+    )
+    """The name of every file that the summary of the run is read from."""
+
     @classmethod
     def of(cls, run_id: str) -> "RunFolder":
         """Return the directory of the run with this complete id, which may not exist."""
@@ -127,11 +134,6 @@ class RunFolder:
     @property
     def id(self) -> str:
         return self.path.name
-
-    @property
-    def record(self) -> tuple[Path, ...]:
-        """Every file that the summary of the run is read from."""
-        return (self.spec_file, self.store, self.write_ahead_log, self.scorecard, self.note)
 
     def scratch_of(self, worker: int) -> Path:
         """Return the directory that the worker with this number, from 0, can write to."""
@@ -147,12 +149,11 @@ class RunFolder:
 
         Reading a named pipe in place of a file would wait for ever.
         """
-        folders = {path.name for path in (self.code, self.inputs, self.tags, self.scratch, self.shared)}
         with as_harness_error(self.path):
             for directory in (self.path, self.code, self.inputs):
                 with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
                     for entry in entries:
-                        is_folder = directory == self.path and entry.name in folders
+                        is_folder = entry.name in self._directories and directory == self.path
                         # A user may keep directories of other names here.
                         is_file = not is_folder and entry.name.endswith(_SUFFIXES)
                         is_valid = (entry.is_dir() and not is_file) or (entry.is_file() and not is_folder)

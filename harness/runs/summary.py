@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -217,11 +218,14 @@ def run_status(folder: RunFolder) -> Status:
         return _status(folder, last_event(folder.store, "phase"), is_alive=is_alive)
 
 
-def run_summary(folder: RunFolder) -> RunSummary:
-    """Return the run's figures now. Raises HarnessError if its record cannot be read."""
+def run_summary(folder: RunFolder, state: RecordState | None = None) -> RunSummary:
+    """Return the run's figures now. Raises HarnessError if its record cannot be read.
+
+    state: that of the record, if it was read just now.
+    """
     with as_harness_error(folder.path):
         folder.check_files()
-        state = record_state(folder)
+        state = record_state(folder) if state is None else state
         if (cached := _cached_summary(folder, state)) is not None:
             return cached
         summary = _read_summary(folder)
@@ -235,9 +239,10 @@ def run_summary(folder: RunFolder) -> RunSummary:
 def record_state(folder: RunFolder) -> RecordState:
     """Return the size and the time of change of each file of the record; None for a file that cannot be found."""
     state: RecordState = []
-    for file in folder.record:
+    directory = f"{folder.path}/"
+    for name in folder.record:
         try:
-            stat = file.stat()
+            stat = os.stat(directory + name)  # noqa: PTH116  the paths of a thousand runs would take longer
             state.append([stat.st_size, stat.st_mtime_ns])
         except OSError:
             state.append(None)

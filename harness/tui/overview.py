@@ -88,7 +88,7 @@ class OverviewFeed:
         if cached is not None and cached[0] == state:
             # A change of the tags changes no file of the record.
             return cached[1] if (tags := tags_of(folder)) == cached[1].tags else replace(cached[1], tags=tags)
-        summary = run_summary(folder)
+        summary = run_summary(folder, state)
         # A lost run is not cached: a new supervisor is alive before it writes to the store.
         if summary.status.is_over and summary.status is not Status.LOST:
             self._summaries[folder.id] = (state, summary)
