@@ -179,7 +179,7 @@ class OrderedKeysApp(ChangedCellsApp):
         return bool(getattr(self.screen_stack and self.screen, "awaits_fields", False))
 
     async def _handle_key(self, key: Key) -> None:
-        if self._keys and self._keys[0] is not key:
+        if not self._keys or self._keys[0] is not key:
             return
         if self._is_waiting and key.key != "escape":
             self.set_timer(_LOST_SECONDS / 10, partial(self._handle_key, key))

@@ -26,7 +26,7 @@ from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
 from harness.tui.form import FROM_ROUND, Field, FieldKind, Form, round_description
 
-_FOLDED = ("Device", "Cluster", "Endpoint")
+_FOLDED = ("Model", "Device", "Cluster", "Endpoint")
 """The sections that are folded while all of their values are the defaults."""
 _MAX_ENTRIES = 10_000
 _MAX_TEXT = 1000
