@@ -333,7 +333,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
 
 
 def _eta_of_holder(wait: Wait) -> float | None:
-    if wait.waits_for is None:
+    # Of several devices, another one may be free before.
+    if wait.waits_for is None or (wait.position > 1 and len(wait.devices) > 1):
         return None
     try:
         return run_summary(RunFolder.of(wait.waits_for)).eta_s

@@ -239,12 +239,18 @@ def runs_of(id_: str) -> list[Tried]:
 
 
 def seconds_left(tuning: Tuning, runs: Sequence[Tried]) -> float | None:
-    """Return the seconds until the last run ends, if the others take as long as those that ended; None before three."""
+    """Return the seconds until the last run ends, if the others take as long as those that ended.
+
+    Those at work share what is left. None before three have ended, and for a tuning that goes on past its number of
+    runs, because its record does not say until when.
+    """
     ended = [run.elapsed_s for run in runs if run.status is not None and run.status.is_over]
-    if len(ended) < _MIN_RUNS_FOR_ETA:
+    at_work = [run.elapsed_s for run in runs if run.status is not None and not run.status.is_over]
+    if len(ended) < _MIN_RUNS_FOR_ETA or len(ended) + len(at_work) > tuning.runs:
         return None
-    begun = sum(run.elapsed_s for run in runs) - sum(ended)
-    return max(0.0, statistics.fmean(ended) * (tuning.runs - len(ended)) - begun)
+    mean = statistics.fmean(ended)
+    left = mean * (tuning.runs - len(ended) - len(at_work)) + sum(max(0.0, mean - seconds) for seconds in at_work)
+    return left / max(1, len(at_work))
 
 
 def searched_space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:

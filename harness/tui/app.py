@@ -111,7 +111,7 @@ class HarnessApp(OrderedKeysApp):
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         default_round()
-        has_round = "round" in self._settings.model_fields_set
+        has_round = watched is None and "round" in self._settings.model_fields_set
         self._round_choice: str | None = self._settings.round if has_round else None
         self._round_name: str | None = _round_name(self._round_choice)
         self._feed = OverviewFeed(attacks_folder)
@@ -249,7 +249,7 @@ class HarnessApp(OrderedKeysApp):
             self.theme = theme or before
             save_theme(self.theme)
 
-        self.push_screen(ThemeDialog(sorted(self.available_themes), before), choose)
+        self.push_screen(ThemeDialog("Theme", dict.fromkeys(sorted(self.available_themes), ""), before), choose)
 
     async def _run_chosen(self, choice: tuple[str, DOMNode] | None) -> None:
         if choice is not None:

@@ -240,14 +240,14 @@ def _difference(pair: Contrast | None, scale: tuple[float, float]) -> list[Cell]
 def _solved_rows(compared: Compared, *, is_dark: bool) -> list[Row]:
     """Return how many examples all, several or only one of the runs solve as parts of a bar; of two runs also the test.
 
-    What only one run solves are examples that all runs have attacked.
+    Only examples that all runs have attacked count.
     """
     solved, is_common = compared.solved, compared.attacked.all(axis=0)
     times, runs = solved.sum(axis=0), len(solved)
     # Different glyphs for a terminal without colours.
     parts = [("█", "both" if runs == 2 else "all", int((times == runs).sum()), "dim")]
     if runs > 2:
-        parts.append(("▒", "several", int(((times > 1) & (times < runs)).sum()), "dim"))
+        parts.append(("▒", "several", int(((times > 1) & (times < runs) & is_common).sum()), "dim"))
     for number, alone in enumerate((solved & (times == 1) & is_common).sum(axis=1).tolist()):
         name = f"{'' if number else 'only '}{marker(number)}"
         parts.append(("▓░"[number % 2], name, alone, curve_colour(number, is_dark=is_dark)))

@@ -36,7 +36,9 @@ _MAX_GAP = 8
 """Unchanged cells between changed ones that are written too: another part takes at least as many bytes."""
 _ROUNDS = 2
 """Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
-_LOST_SECONDS = 0.5
+_LOST_SECONDS, _WAITING_SECONDS = 0.5, 0.05
+_TYPED, _LEAVING = ("enter", "tab", "shift+tab", "backspace"), ("escape", "ctrl+q", "ctrl+c")
+"""The keys that wait for the fields of a form, as characters do, and those that leave it without waiting."""
 
 
 class ChangedCells(CompositorUpdate):
@@ -167,22 +169,24 @@ class OrderedKeysApp(ChangedCellsApp):
         if not isinstance(event, Key) or event.is_forwarded:
             await super().on_event(event)
             return
-        if event.key == "escape" and self._is_waiting:
-            self._keys.clear()
         self._keys.append(event)
         if len(self._keys) == 1:
             await self._handle_key(event)
 
-    @property
-    def _is_waiting(self) -> bool:
-        """True while keys wait for the fields of a form; Escape drops them."""
-        return bool(getattr(self.screen_stack and self.screen, "awaits_fields", False))
+    async def _wait_for_fields(self, form: Screen[object]) -> None:
+        """Handle the keys that were typed ahead once the form has fields; drop them if it has none, or for Escape."""
+        last = next((number for number, key in enumerate(self._keys) if key.key in _LEAVING), None)
+        if last is not None:
+            self._keys = deque([*self._keys][last:])
+        elif self.screen is not form or not (getattr(form, "awaits_fields", False) or form.has_class("-form")):
+            self._keys.clear()
+        if self._keys and self.screen_stack:
+            await self._handle_key(self._keys[0])
 
     async def _handle_key(self, key: Key) -> None:
-        if not self._keys or self._keys[0] is not key:
-            return
-        if self._is_waiting and key.key != "escape":
-            self.set_timer(_LOST_SECONDS / 10, partial(self._handle_key, key))
+        is_typed = key.is_printable or key.key in _TYPED
+        if is_typed and self.screen_stack and getattr(self.screen, "awaits_fields", False):
+            self.set_timer(_WAITING_SECONDS, partial(self._wait_for_fields, self.screen))
             return
         await super().on_event(key)
         self.set_timer(_LOST_SECONDS, partial(self._look_for_marker, key))

@@ -162,8 +162,8 @@ def status_cell(run: RunSummary) -> list[Span]:
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
         if run.wait_about_s is not None:
-            before = f" +{pluralize(run.queue_position - 1, 'run')}" if run.queue_position > 1 else ""
-            wait = f" about {format_duration(run.wait_about_s)}{before}"
+            time, before = format_duration(run.wait_about_s), pluralize(run.queue_position - 1, "run")
+            wait = f" about {time}" if run.queue_position == 1 else f" {time} +{before}"
         return [(f"queued {run.queue_position}/{run.queue_length}{wait}", meaning)]
     return [(run.status.words, meaning)]
 

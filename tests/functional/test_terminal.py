@@ -67,12 +67,12 @@ class Terminal:
         raise AssertionError(f"{wanted} did not appear:\n{self.text}")
 
     def settled(self) -> str:
-        """Wait until the screen has not changed for a second, and return its text."""
+        """Wait until the screen has not changed for a second, and return its cells."""
         before = ""
-        while (text := self.text) != before:
-            before = text
+        while (cells := self.cells) != before:
+            before = cells
             time.sleep(1.0)
-        return text
+        return cells
 
     def resize(self, columns: int, rows: int) -> None:
         """Resize the terminal."""
@@ -258,8 +258,7 @@ def test_a_storm_of_resizes_ends_in_the_cells_of_a_fresh_paint(
         machine.replayed(name, range(16))
     opened = terminal(size=(120, 35))
     opened.until("any guess correct", "1 of 2")
-    opened.settled()
-    painted = opened.cells
+    painted = opened.settled()
     for _ in range(STORMS):
         for columns, rows in STORM:
             opened.resize(columns, rows)

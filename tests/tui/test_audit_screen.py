@@ -119,7 +119,7 @@ async def test_keys_and_clicks_on_the_map_choose_the_passage_that_is_shown_first
         def first() -> str:
             return text_of(pilot, "#passages-text").split()[0]
 
-        await until(pilot, lambda: view.rows == 2)
+        await until(pilot, lambda: len(view._labels) == 2)
         assert first() == "late"
         focus_panel(pilot, "map")
         for key, name in (

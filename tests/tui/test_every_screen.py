@@ -79,7 +79,7 @@ SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     NameDialog: lambda shown: [NameDialog("A note:", "first")],
     ChoiceDialog: lambda shown: [ChoiceDialog("One", {"a": "the first", "b": "the second"})],
     RoundDialog: lambda shown: [RoundDialog("demo")],
-    ThemeDialog: lambda shown: [ThemeDialog(["textual-dark", "textual-light"], "textual-dark")],
+    ThemeDialog: lambda shown: [ThemeDialog("Theme", {"textual-dark": "", "textual-light": ""}, "textual-dark")],
     KeysScreen: lambda shown: [KeysScreen(shown.app.screen, is_palette=palette) for palette in (False, True)],
 }
 

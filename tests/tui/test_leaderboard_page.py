@@ -51,8 +51,14 @@ async def test_all_rounds_ask_for_a_round(here: Path) -> None:
             assert isinstance(app, HarnessApp)
             app.action_use_round("demo")
             await until(pilot, lambda: "bad.zip: " in screen_text(pilot.app))
+            assert "b chooses the round" not in screen_text(pilot.app)
             app.action_use_round("")
             await until(pilot, lambda: "b chooses the round" in screen_text(pilot.app))
+            assert "bad.zip: " not in screen_text(pilot.app)
+            # Nothing acts on what was ranked before.
+            await pilot.press("r", "v", "enter")
+            await pilot.pause()
+            assert app.screen is app.main and table_of(pilot, "entries").has_focus
 
 
 @pytest.mark.slow

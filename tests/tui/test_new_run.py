@@ -8,11 +8,13 @@ from textual.widgets import Button, Input, Select, Switch
 
 from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile
+from harness.tui.app import HarnessApp
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
 from tests.tools.tiers import long_values
 from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, typed, written
-from tests.tui.piloting import ScreenApp, burst, open_screen, press, screen_text, text_of, until
+from tests.tui.piloting import ScreenApp, burst, on_page, open_app, open_screen, press, screen_text, text_of, until
+from tests.tui.tables import table_of
 
 SIZES = [(80, 24), *long_values([(200, 50)])]
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""
@@ -201,3 +203,26 @@ async def test_escape_drops_what_was_typed_before_there_are_fields(
         assert await until(pilot, lambda: stage(pilot).results) == [None]
         await asyncio.sleep(0.3)
         assert handled == ["escape"]
+
+
+@pytest.mark.parametrize("keys", [("escape", "escape"), ("small", "1"), ("small", "ctrl+q")])
+async def test_leaving_a_form_that_has_no_fields_yet_leaves_nothing_else(plugins: Path, keys: tuple[str, str]) -> None:
+    # What is imported once is remembered by its source.
+    written(plugins, f"# {keys}\n" + SLOW.replace("1.5", "8"))
+    async with open_app(attacks_folder=plugins) as pilot:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        await on_page(pilot, 2)
+        attacks = table_of(pilot, "attacks")
+        await until(pilot, lambda: str(plugins / "some.py") in attacks.keys)
+        attacks.move_to(str(plugins / "some.py"))
+        form_screen = await press(pilot, "n", then=NewRunScreen)
+        first, last = keys
+        burst(pilot, *([first] if first == "escape" else first), *([] if last == "1" else [last]))
+        if last == "1":
+            await app.action_go_to_page("Runs")
+        await until(pilot, lambda: app._exit if last == "ctrl+q" else app.screen is app.main)
+        assert form_screen.awaits_fields
+        if last != "ctrl+q":
+            await asyncio.sleep(0.5)
+            assert app.screen_stack[1:] == [app.main] and not app._keys

@@ -194,7 +194,7 @@ async def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, h
         assert row(pilot, "partial").startswith("✗ partial") and "--accept" not in text_of(pilot, "#command Static")
         await go_to(pilot, "round")
         # A check that is met has nothing to accept.
-        assert "Accept" not in screen_text(pilot.app).splitlines()[-1]
+        await until(pilot, lambda: "Accept" not in screen_text(pilot.app).splitlines()[-1])
         await go_to(pilot, "partial")
         await press(pilot, "space", "ctrl+r", then=lambda: text_of(pilot, "#message").startswith("packaged in"))
         assert ", 1 mark" in screen_text(pilot.app) and "accepted: partial – --limit left out 32" in screen_text(

@@ -72,6 +72,19 @@ async def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Ma
             assert rows[-1][1] == NO_VALUE and view.best == pytest.approx(0.2)
 
 
+async def test_one_run_is_enough_for_the_scale(machine: Machine) -> None:
+    folds = ("fold0of3",)
+    spec = cast(AttackSpec, SimpleNamespace(params={"kind": "a"}, round=SimpleNamespace(name="demo:fold0of3")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "runs_of", lambda _: [Tried(RunFolder(Path()), spec, 0.3, Status.FINISHED)])
+        patch.setattr(tuning, "searched_space", lambda *_: {"kind": Span(choices=("a",))})
+        view = tuning._read_view(new_tuning(folds))
+        patch.setattr(tuning, "read_tunings", lambda: [view])
+        async with open_app(size=(160, 35)) as pilot:
+            await on_page(pilot, 4)
+            await until(pilot, lambda: "0.300  ●" in screen_text(pilot.app))
+
+
 def test_a_tuning_at_work_shows_its_progress_and_eta() -> None:
     def state(ended: int, left: float | None) -> str:
         end_at = None if left is None else time.time() + left
@@ -81,6 +94,7 @@ def test_a_tuning_at_work_shows_its_progress_and_eta() -> None:
     assert state(2, None) == "━─────── 10%"
     assert re.fullmatch("━━━───── 35% ETA 4:(10|09)", state(7, 250.0))
     assert state(19, -5.0).endswith("95% ETA 0:00")
+    assert state(25, None) == "━━━━━━━━ 100%"
 
 
 @pytest.mark.slow

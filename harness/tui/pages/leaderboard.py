@@ -41,9 +41,8 @@ class LeaderboardPage(Page):
     """The ranked bundles of one round, and what is claimed and verified about the one under the cursor."""
 
     HELP = (
-        "The bundles in ./submissions, ranked. Enter goes to the checks of a bundle. v runs its code again, in the "
-        "sandbox; it is a stranger's code. A verification goes on after you quit. A tie has a difference to the leader "
-        "whose interval contains zero."
+        "The bundles in ./submissions, ranked. Enter goes to the checks of a bundle. v runs its code again, also after "
+        "you quit. A tie has a difference to the leader whose interval contains zero."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
@@ -79,23 +78,31 @@ class LeaderboardPage(Page):
         """Rank again if the round or a bundle has changed."""
         if self._overview is None or not self.display:
             return
-        bundles = _bundle_files()
-        if not bundles:
-            self.show_nothing(_EMPTY)
-        elif self._overview.round_choice is None:
+        bundles, choice = _bundle_files(), self._overview.round_choice
+        if not bundles or choice is None:
             self._ranked = ()
-            self.show_nothing(_NO_ROUND)
-        elif (self._overview.round_choice, bundles) != self._ranked:
-            self._ranked = (self._overview.round_choice, bundles)
+            self.table.show((), ())
+            self._forget(_NO_ROUND if bundles else _EMPTY)
+        elif (choice, bundles) != self._ranked:
+            self._ranked = (choice, bundles)
             self.action_rank()
         elif self._verifications and self._answer:
             self._show_entries(self._answer)
 
     def action_rank(self) -> None:
         if self._overview is not None and self._overview.round_choice is not None:
+            if self._overview.round_choice != self._round:
+                self._forget()
             self._empty("ranking …")
             self._round = self._overview.round_choice
             self._rank(self._round)
+
+    def _forget(self, sentence: str = "") -> None:
+        """Forget the ranking, and show a sentence in its place."""
+        self.workers.cancel_group(self, "rank")
+        self._answer, self._entries = {}, {}
+        self.show_nothing(sentence)
+        self.refresh_bindings()
 
     @work(thread=True, exclusive=True, group="rank")
     def _rank(self, round_name: str) -> None:
@@ -155,14 +162,15 @@ class LeaderboardPage(Page):
     @on(ListTable.Opened, "#entries")
     def _open(self) -> None:
         """Go to the checks of the bundle, which a small terminal shows on a panel of their own."""
-        self.go_to("entry")
+        if self.table.key_under_cursor in self._entries:
+            self.go_to("entry")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing without a bundle."""
         bundle = self.table.key_under_cursor
         if action in ("verify", "stop"):
             return bundle in self._entries and (bundle in self._verifications) is (action == "stop")
-        return bool(self._entries) if action == "rank" else super().check_action(action, parameters)
+        return bool(self._ranked) if action == "rank" else super().check_action(action, parameters)
 
     def action_verify(self) -> None:
         from harness.tui.screens.verify import VerifyScreen

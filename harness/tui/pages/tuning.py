@@ -103,7 +103,7 @@ def _rounded(value: object) -> str:
 def _state(view: TuningView) -> list[Span]:
     if view.state != "running":
         return [(view.state, _MEANINGS[view.state])]
-    share = view.run_count / view.tuning.runs
+    share = min(1.0, view.run_count / view.tuning.runs)
     left = "" if view.end_at is None else f" ETA {format_duration(max(0.0, view.end_at - time.time()))}"
     done, open_ = bar(share, _BAR_CELLS)
     return [(done, "active"), (open_, "dim"), (f" {share:.0%}{left}", "active")]
@@ -240,7 +240,8 @@ class TuningPage(Page):
         self.query_one(Facts).show(bars)
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
         recalls = [recall for _, setting, _ in view.settings for recall in setting.recalls]
-        scale = min(recalls, default=0.0), max([0.01, *recalls])
+        low = min(recalls, default=0.0)
+        scale = low, max([low + 0.01, *recalls])
         columns = [
             Column("#", is_right=True),
             Column("recall", is_right=True),

@@ -1,6 +1,6 @@
 """Dialogs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -99,9 +99,10 @@ class NameDialog(Dialog[str | None]):
 class ChoiceDialog(Dialog[str | None]):
     """Asks for one of several things, each with a description; the result is its key, or None."""
 
-    def __init__(self, title: str, choices: Mapping[str, str]) -> None:
+    def __init__(self, title: str, choices: Mapping[str, str], current: str = "") -> None:
+        """current: the key under the cursor at first, if it is listed."""
         super().__init__()
-        self._title, self._choices = title, choices
+        self._title, self._choices, self._current = title, choices, current
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -112,6 +113,8 @@ class ChoiceDialog(Dialog[str | None]):
         box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
         self.query_one(ListTable).styles.height = min(len(self._choices) + 1, 8)
         self.show(self._choices)
+        if self._current in self._choices:
+            self.query_one(ListTable).move_to(self._current)
 
     def show(self, choices: Mapping[str, str]) -> None:
         """List these choices."""
@@ -136,13 +139,6 @@ class ThemeDialog(ChoiceDialog):
 
     HELP = "The theme under the cursor is shown. The next start shows it too, unless config.toml sets `theme`."
 
-    def __init__(self, themes: Sequence[str], current: str) -> None:
-        super().__init__("Theme", dict.fromkeys(themes, ""))
-        self._current = current
-
-    def on_mount(self) -> None:
-        self.query_one(ListTable).move_to(self._current)
-
     @on(ListTable.Highlighted)
     def _preview(self) -> None:
         self.app.theme = self.query_one(ListTable).key_under_cursor or self._current
@@ -161,9 +157,8 @@ class RoundDialog(ChoiceDialog):
     ]
 
     def __init__(self, current: str | None) -> None:
-        self._current = current or ""
-        names = ["", *built_in_rounds(), *recent_rounds(), self._current]
-        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(names)})
+        names = ["", *built_in_rounds(), *recent_rounds(), current or ""]
+        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(names)}, current or "")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -172,9 +167,6 @@ class RoundDialog(ChoiceDialog):
             table.can_focus = False
             yield table
             yield Static("", id="problem")
-
-    def on_mount(self) -> None:
-        self.query_one(ListTable).move_to(self._current)
 
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:

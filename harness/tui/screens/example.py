@@ -171,7 +171,8 @@ class ExampleScreen(Screen[None]):
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None
             # The line above names a single run.
-            table.show(_COLUMNS, [*map(answer_row, runs[:1]), *(rows if len(runs) > 1 else rows[1:])])
+            has_headings = len(runs) > 1 or len(rows) > _MAX_CANDIDATES
+            table.show(_COLUMNS, [*map(answer_row, runs[:1]), *(rows if has_headings else rows[1:])])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
             self._show_tokens()
@@ -187,8 +188,7 @@ class ExampleScreen(Screen[None]):
             x = Axis("token", 1.0, max(2.0, float(len(scores))), min_step=1.0)
             run, least = self._runs_shown[0], int(np.argmin(scores))
             piece = shorten(sanitize(run.text.pieces(run.answer or [])[least]), _MAX_PIECE)
-            words = f"least likely: token {least + 1} “{piece}” with {scores[least]:.2g}"
-            title = f"Probability of each token of the answer, {words}"
+            title = f"Probability of each token · least likely: {scores[least]:.2g}, {least + 1} “{piece}”"
             plot.show(Plot(x, Axis(title, 0.0, 1.0), bars=np.array(scores, np.float64)))
 
     @on(ListTable.Highlighted, "#candidates")

@@ -327,7 +327,8 @@ class FormScreen(Screen[str | None]):
             self.call_later(self._close)
 
     def _close(self) -> None:
-        self.dismiss(None)
+        if self.is_current:
+            self.dismiss(None)
 
     def enter(self, phase: Phase) -> None:
         """Show what the phase allows."""

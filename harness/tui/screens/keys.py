@@ -74,9 +74,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
 
     @on(Input.Submitted)
     def _submit(self) -> None:
-        table = self.query_one(ListTable)
-        if table.row_count:
-            table.action_open()
+        self.query_one(ListTable).action_open()
 
     def _show(self, words: str) -> None:
         parts = words.casefold().split()

@@ -71,7 +71,7 @@ class MainScreen(Screen[None]):
 
     def is_at(self, name: str) -> bool:
         """Return True if the list of this page has the focus."""
-        return name == self._tab and self.focused is self._page.table
+        return name == self._tab and self.focused is not None and self.focused is self._page.table
 
     async def go_to_page(self, name: str) -> None:
         """Show the page of a tab."""

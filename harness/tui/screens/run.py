@@ -28,7 +28,6 @@ from harness.tui.widgets.plot_view import PlotView, RunPlot, plot_of
 from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)
-_TWO_PLOTS_WIDTH = 160
 _BASELINE_SECONDS = 60.0
 
 
@@ -36,10 +35,6 @@ class RunPanels(PanelGroup):
     """The plot and the figures above the guesses."""
 
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
-
-    def on_resize(self) -> None:
-        """Show two plots side by side where there is room."""
-        self.set_class(self.size.width >= _TWO_PLOTS_WIDTH, "-two-plots")
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -54,6 +49,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
     """Three large figures, one plot, all figures, the guesses and the log of a run."""
 
     CSS_PATH = ["watch.tcss", "run.tcss"]  # noqa: RUF012  as Textual declares it
+    HORIZONTAL_BREAKPOINTS = [(0, "-one-plot"), (160, "-two-plots")]  # noqa: RUF012
     HELP = "A live view of a run. Closing this screen or the application does not affect the run."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "plot(1)", "Next plot", tooltip="Show the next plot", key_display="]"),
@@ -126,7 +122,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         contents = {kind: plot_of(kind, snapshot, self._reference) for kind in RunPlot}
         self._plots = [kind for kind, content in contents.items() if isinstance(content, Plot)]
         shown = self._plot if self._plot in self._plots or not self._plots else self._plots[0]
-        has_room, time_view = self.query_one(RunPanels).has_class("-two-plots"), self.query_one("#time-view", PlotView)
+        has_room, time_view = self.has_class("-two-plots"), self.query_one("#time-view", PlotView)
         time_view.display = has_room and shown is RunPlot.ERRORS and RunPlot.TIME in self._plots
         place = f" · {self._plots.index(shown) + 1} of {len(self._plots)}, [ ]" if len(self._plots) > 1 else ""
         # Where both plots are visible, there is none to go to.

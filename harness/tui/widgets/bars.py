@@ -37,27 +37,28 @@ _TABS_HEIGHT = 20
 class Facts(Static):
     """Facts, one below the other, with dim labels of equal width. A long value goes on below its beginning."""
 
-    _facts: Sequence[tuple[str, str]] = ()
+    _facts: Sequence[tuple[str, str]] | None = None
+    _breaks = 0
 
     def show(self, facts: Sequence[tuple[str, str]]) -> None:
         """Show the labels and values; they are drawn again only if they change."""
-        before, self._facts = self._facts, facts
-        if facts != before:
-            # A new arrangement of the screen takes tens of milliseconds.
-            lengths, earlier = ([len(value) for _, value in pairs] for pairs in (facts, before))
-            self._draw(has_other_size=lengths != earlier)
+        if facts != self._facts:
+            self._facts = facts
+            self.on_resize()
 
     def on_resize(self) -> None:
         """Break the values for the width of the widget."""
-        self._draw(has_other_size=True)
-
-    def _draw(self, *, has_other_size: bool) -> None:
+        if self._facts is None:
+            return
         width = 2 + max((len(label) for label, _ in self._facts), default=0)
         room, lines = max(_MIN_VALUE, self.content_size.width - width), list[Content]()
         for label, value in self._facts:
             parts = Content(f"\n{' ' * width}").join(Content(sanitize(value)).wrap(room))
             lines.append(Content.styled(f"{sanitize(label):<{width}}", "$foreground 70%") + parts)
-        self.update(Content("\n").join(lines), layout=has_other_size)
+        text = Content("\n").join(lines)
+        before, self._breaks = self._breaks, text.plain.count("\n")
+        # A new arrangement of the screen takes tens of milliseconds.
+        self.update(text, layout=self._breaks != before)
 
 
 class KeyFooter(Widget):

@@ -55,11 +55,6 @@ class HeatMapView(Widget, can_focus=True):
         self._bands = np.empty((0, 0), np.int64)
         self._bounds: list[float] = []
 
-    @property
-    def rows(self) -> int:
-        """The number of rows of the map."""
-        return len(self._labels)
-
     def show(self, chart: Mapping[str, Any], places: Collection[Place]) -> None:
         """Draw a heat map as `harness show --json` prints it. places: those that have a passage."""
         order = list(chart["rows"])
@@ -81,7 +76,7 @@ class HeatMapView(Widget, can_focus=True):
         """Choose the passage of the row that is nearest to the cell under the pointer."""
         at, (room, lines, cells) = event.get_content_offset(self), self._layout()
         row, line = divmod(0 if at is None else at.y, lines)
-        if at is None or row >= self.rows:
+        if at is None or row >= len(self._labels):
             return
         point = (line * cells + at.x - room) / (lines * cells)
         if nearest := [place for place in self._places if sanitize(place[0]) == self._labels[row]]:
@@ -96,19 +91,19 @@ class HeatMapView(Widget, can_focus=True):
         """Return the width of the labels, the lines of a row and the cells of a line."""
         width, height = self.content_size
         room = 1 + min(_MAX_LABEL, width // _LABEL_SHARE, max(map(len, self._labels), default=0))
-        lines = (height - 1) // max(1, min(self.rows, height - 1))
+        lines = (height - 1) // max(1, min(len(self._labels), height - 1))
         return room, max(1, min(_MAX_LINES, lines)), max(1, width - room)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the preferred height: several lines for each of a few rows, and the legend."""
-        return self.rows * (_LINES if self.rows <= _FEW_ROWS else 1) + 1
+        return len(self._labels) * (_LINES if len(self._labels) <= _FEW_ROWS else 1) + 1
 
     def render(self) -> Content:
         """Return the rows and the legend."""
         width, height = self.content_size
         if not self._labels or width < 12 or height < 2:
             return Content("")
-        row_count = min(self.rows, max(1, height - 1))
+        row_count = min(len(self._labels), max(1, height - 1))
         room, lines_of_row, cells = self._layout()
         chosen, point = self._chosen or ("", 0.0)
         lines: list[Content] = []
@@ -119,7 +114,7 @@ class HeatMapView(Widget, can_focus=True):
             for line in range(lines_of_row):
                 name = shorten_middle(label, room - 1) if line == 0 else ""
                 lines.append(Content.assemble((name.ljust(room), ""), *shade(drawn[line * cells : (line + 1) * cells])))
-        further = f"  … {pluralize(self.rows - row_count, 'more row')}" if row_count < self.rows else ""
+        further = f"  … {pluralize(len(self._labels) - row_count, 'more row')}" if row_count < len(self._labels) else ""
         lines.append(Content.styled(f"{' ' * room}{legend(self._bounds)}{further}"[:width], "$foreground 70%"))
         return Content("\n").join(lines)
 

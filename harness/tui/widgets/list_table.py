@@ -262,6 +262,8 @@ class ListTable(ScrollView, can_focus=True):
             is_chosen = row == self._cursor and isinstance(self.screen, ModalScreen)
             self.action_move(row - self._cursor)
             if (event.chain == 2 or is_chosen) and self._opens:
+                # The next click is no second one on what was below a dialog.
+                self.app._click_chain_last_time = None
                 self.action_open()
 
     def _arrange(self) -> None:

@@ -40,13 +40,11 @@ class LogDrawer(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id="log")
+        self.border_title = "Log"
         self._status: Status | None = None
 
     def compose(self) -> ComposeResult:
         yield LogLines(id="log-lines")
-
-    def on_mount(self) -> None:
-        self.border_title = "Log"
 
     def show(self, lines: tuple[str, ...], status: Status) -> None:
         """Show the last lines; open once if the run has crashed since."""

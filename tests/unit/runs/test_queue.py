@@ -13,6 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import try_lock
 from harness.core.paths import locks_home
 from harness.core.text import ordinal
+from harness.runs import summary as summary_module
 from harness.runs.folder import RunFolder
 from harness.runs.queue import Move, QueuePlace, move_in_queue, queued_runs, wait_of
 from harness.runs.summary import run_summary
@@ -200,6 +201,8 @@ def test_the_summary_of_a_queued_run_has_its_place_and_wait(home: Path, stack: E
     assert wait is not None
     assert ", about 0:34: " in replace(wait, about_s=34.0).sentence
     assert ", about 0:34 and 2 runs: " in replace(wait, about_s=34.0, position=3, length=3).sentence
+    two = replace(wait, devices=("cuda:0", "cuda:1"), holders=("aaaa-one",))
+    assert summary_module._eta_of_holder(replace(two, position=2)) is None
     run.event("phase", phase="running")
     assert run_summary(run.folder).queue_position is None
 

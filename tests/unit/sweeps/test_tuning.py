@@ -191,6 +191,11 @@ def test_the_time_that_is_left_follows_from_three_runs_that_ended() -> None:
     at_work = replace(tried(None), status=Status.RUNNING, elapsed_s=5.0)
     assert seconds_left(tuning, [*ended[:2], at_work]) is None
     assert seconds_left(tuning, [*ended, at_work]) == pytest.approx(7 * 20.0 - 5.0)
+    # A long run takes nothing from those after it, and two at a time take half as long.
+    late = replace(at_work, elapsed_s=50.0)
+    assert seconds_left(tuning, [*ended, late]) == pytest.approx(6 * 20.0)
+    assert seconds_left(tuning, [*ended, late, at_work]) == pytest.approx((5 * 20.0 + 15.0) / 2)
+    assert seconds_left(tuning.model_copy(update={"runs": 3}), [*ended, at_work]) is None
 
 
 def test_a_setting_that_was_not_tried_on_every_fold_says_on_how_many() -> None:

@@ -116,6 +116,11 @@ def test_only_what_a_run_has_attacked_can_be_missed(home: Path) -> None:
     rows = {row.key: text_of(row)[0] for row in difference_table(compared(best, live), is_dark=True)[1]}
     assert rows["solved by"].split()[2:] == ["both", "1", "only", "●", "3", "■", "1"]
     assert rows["attacked"] == "of the 5 examples that all have attacked"
+    # Of 6 examples that two of the three solve, the third has attacked 3, and solves none of them.
+    rows = {
+        row.key: text_of(row)[0] for row in difference_table(compared(best, half, live), is_dark=True)[1] if row.spans
+    }
+    assert " ".join(rows["solved by"].split()[2:]) == "all 1 several 3 only ● 0 ■ 0 ▲ 1"
     marks = {row.key: text_of(row)[1:4] for row in example_table(compared(best, half, live), [])[1]}
     assert marks["7"] == ["✓", "✗", "–"] and "4" not in marks
 

@@ -135,7 +135,7 @@ def test_a_queued_run_waits_for_the_one_at_work_and_those_before_it() -> None:
     third = replace(first, queue_position=3)
     assert [run_list.status_cell(run)[0][0] for run in (first, third)] == [
         "queued 1/3 about 0:34",
-        "queued 3/3 about 0:34 +2 runs",
+        "queued 3/3 0:34 +2 runs",
     ]
 
 
