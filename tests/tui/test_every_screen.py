@@ -62,6 +62,8 @@ class Shown:
         return asks(attack, attacks_folder=PLUGINS, round_name="demo")
 
 
+PARTS = 5
+"""A key takes up to a second, and there are hundreds."""
 # The main screen is always there, and its pages are visited one after the other.
 SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     MainScreen: lambda shown: [],
@@ -204,15 +206,16 @@ async def test_a_screen_can_be_closed_while_it_loads(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [Status.RUNNING], indirect=True)
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_each_key_of_the_footer_and_of_the_help_does_something(
-    records: tuple[RunFolder, RunFolder, RunFolder], commands: Path
+    part: int, records: tuple[RunFolder, RunFolder, RunFolder], commands: Path
 ) -> None:
     async with open_app(size=(160, 50), attacks_folder=PLUGINS) as pilot:
         app = pilot.app
         assert isinstance(app, HarnessApp)
         shown = Shown(app, *records)
         await until(pilot, lambda: app.main.query_one("#runs").display)
-        for number in range(1, len(TABS) + 1):
+        for number in range(1 + part, len(TABS) + 1, PARTS):
 
             async def go(number: int = number) -> None:
                 await only(pilot, app.main)
@@ -222,7 +225,7 @@ async def test_each_key_of_the_footer_and_of_the_help_does_something(
 
             await go()
             await press_all(pilot, app.main, go, commands)
-        for make in SCREENS.values():
+        for make in [*SCREENS.values()][part::PARTS]:
             for number in range(len(make(shown))):
 
                 async def open_(make: Callable[[Shown], list[Screen[Any]]] = make, number: int = number) -> None:
