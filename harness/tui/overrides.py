@@ -175,11 +175,12 @@ class OrderedKeysApp(ChangedCellsApp):
 
     async def _wait_for_fields(self, form: Screen[object]) -> None:
         """Handle the keys that were typed ahead once the form has fields; drop them if it has none, or for Escape."""
-        last = next((number for number, key in enumerate(self._keys) if key.key in _LEAVING), None)
-        if last is not None:
-            self._keys = deque([*self._keys][last:])
-        elif self.screen is not form or not (getattr(form, "awaits_fields", False) or form.has_class("-form")):
+        leaving = next((number for number, key in enumerate(self._keys) if key.key in _LEAVING), None)
+        if leaving is not None:
+            self._keys = deque([*self._keys][leaving:])
+        elif self.screen_stack[-1:] != [form] or not (getattr(form, "awaits_fields", False) or form.has_class("-form")):
             self._keys.clear()
+        # An application that ends removes its screens first.
         if self._keys and self.screen_stack:
             await self._handle_key(self._keys[0])
 
