@@ -3,8 +3,6 @@
 Cells contain text from records and files unchanged. The caller sanitizes them before printing.
 """
 
-from typing import Any
-
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.parts import MCNEMAR_CAVEAT, Contrast, Part
 from harness.analysis.replay import BUDGET_SHARES
@@ -123,7 +121,8 @@ def differing_settings(comparison: Comparison) -> Table:
     if not comparison.differing:
         return []
     header = ("setting", *(run.id for run in comparison.runs))
-    return [header, *((name, *map(_cell, values)) for name, values in comparison.differing.items())]
+    differing = comparison.differing.items()
+    return [header, *((name, *(NO_VALUE if value is None else str(value) for value in row)) for name, row in differing)]
 
 
 def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> list[str]:
@@ -166,7 +165,3 @@ def _score_cells(run: ComparedRun, score: Score) -> tuple[str, str]:
         return NO_VALUE, NO_VALUE
     interval = format_interval(score.interval.low, score.interval.high)
     return f"{format_score(score.recall_at_cap)} {interval}", format_score(score.precision_at_cap)
-
-
-def _cell(value: Any) -> str:
-    return NO_VALUE if value is None else str(value)

@@ -136,11 +136,8 @@ def differences_table(results: SweepResults) -> Table:
 
 def differences_note(results: SweepResults) -> str:
     """Return how to read `differences_table`."""
-    unit = (
-        "independent clusters"
-        if any(difference.interval_unit is Unit.CLUSTER for difference in results.differences)
-        else "examples"
-    )
+    draws_clusters = any(difference.interval_unit is Unit.CLUSTER for difference in results.differences)
+    unit = "independent clusters" if draws_clusters else "examples"
     return (
         f"The same examples and seeds; {results.replicates:,} replicates draw {unit}, the seeds are fixed. An interval "
         f"excludes 0 exactly if p (Holm) is at most 0.05; the chance of any such interval without a true difference is "

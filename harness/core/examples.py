@@ -271,6 +271,20 @@ def exact_rows(sought: Tokens, rows: Tokens) -> Ints:
     return np.array([first.get(row.tobytes(), -1) for row in sought.astype(rows.dtype)], np.int64)
 
 
+def rows_with(suffix: Tokens, round_: Round) -> int | None:
+    """Return how many training rows of the round contain `suffix` [suffix length]; None if the round names none.
+
+    Raises HarnessError, naming the file, if one is absent or does not fit.
+    """
+    training = _training_rows(round_) if round_.fold is None else _fold(round_)[1]
+    if training is None:
+        return None
+    rows, length = training.whole, len(suffix)
+    row, start = np.nonzero(rows[:, : rows.shape[1] - length + 1] == suffix[0])
+    is_found = (rows[row[:, None], start[:, None] + np.arange(length)] == suffix).all(axis=1)
+    return len(np.unique(row[is_found]))
+
+
 def _equal_rows(left: Tokens, right: Tokens) -> Bools:
     equal: Bools = (left == right).all(axis=1)
     return equal

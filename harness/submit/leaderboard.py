@@ -15,6 +15,7 @@ from harness.core.inputs import read_bounded_text
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.rounds import Round
+from harness.core.scoring import DRAWN_POINTS
 from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
 from harness.core.times import moment_text, parse_moment
@@ -65,6 +66,8 @@ class Entry:
     """Recall at the error cap, in [0, 1]."""
     recall_interval: tuple[float, float] | None = None
     """95 % interval of the recall: low, high."""
+    curve: dict[str, list[Any]] | None = None
+    """Recall and precision vs. errors, with at most 160 points, as lists of equal length. Null in a blind round."""
     recall_interval_unit: str | None = None
     """Unit that the bootstrap draws: `cluster` or `example`."""
     difference: float | None = None
@@ -204,7 +207,7 @@ def _cells(entry: Entry) -> dict[str, Any]:
     """Return the cells of an entry by column. Each number has its own cell, so that spreadsheets calculate with it."""
     cells: dict[str, Any] = {}
     values = asdict(entry)
-    del values["checks"]  # sentences, and several
+    del values["checks"], values["curve"]  # several sentences, and lists
     for name, value in values.items():
         if name.endswith("_interval"):
             cells[f"{name}_low"], cells[f"{name}_high"] = value or (None, None)
@@ -242,6 +245,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
     if score is not None:
         low, high, unit = score.interval
         recall = {"recall_at_cap": score.recall_at_cap, "recall_interval": (low, high)}
+        recall |= {"curve": score.recall_curve(DRAWN_POINTS).as_json()}
         recall |= {"recall_interval_unit": str(unit)}
     entry = Entry(
         bundle=path.name,

@@ -64,7 +64,9 @@ def begin_sweep(draft: Sweep) -> Sweep:
     # The runs have the letters of the sweep and a number, because random letters would clash in a large sweep.
     tag, digits = id_.partition("-")[0], len(str(len(draft.runs)))
     runs = tuple(
-        run.model_copy(update={"run": f"{tag}-{number:0{digits}}-{_label(run)}"})
+        run.model_copy(
+            update={"run": f"{tag}-{number:0{digits}}-{run.attack}-{Path(run.round).stem.replace(':', '-')}"}
+        )
         for number, run in enumerate(draft.runs, start=1)
     )
     sweep = draft.model_copy(update={"id": id_, "created_at": time.time(), "runs": runs})
@@ -101,10 +103,6 @@ def _state_of(folder: RunFolder) -> str:
     if status.is_complete:
         return "finished"
     return "unfinished" if status.is_over else "running"
-
-
-def _label(run: SweptRun) -> str:
-    return f"{run.attack}-{Path(run.round).stem.replace(':', '-')}"
 
 
 def setting_named(name: str, runs: Sequence[SweptRun]) -> str:

@@ -115,7 +115,7 @@ class HarnessApp(OrderedKeysApp):
         self._round_choice: str | None = self._settings.round if has_round else None
         self._round_name: str | None = _round_name(self._round_choice)
         self._feed = OverviewFeed(attacks_folder)
-        self._overview: Overview | None = None
+        self.overview: Overview | None = None
         self._running_ids: set[str] = set()
         self._notified: dict[str, str] = {}
         """The notifications by their number and time."""
@@ -165,7 +165,7 @@ class HarnessApp(OrderedKeysApp):
             self._poll_now.set()
             return
         overview = replace(overview, round_choice=self._round_choice, round_name=self._round_name)
-        before, self._overview = self._overview, overview
+        before, self.overview = self.overview, overview
         if before is None:
             # A full collection would look at every imported module: a key waited for 100 ms.
             gc.freeze()
@@ -182,8 +182,8 @@ class HarnessApp(OrderedKeysApp):
 
     def on_top_bar_mounted(self, event: TopBar.Mounted) -> None:
         """Fill the bar of a screen that has just been opened."""
-        if self._overview is not None:
-            event.bar.show(self._overview)
+        if self.overview is not None:
+            event.bar.show(self.overview)
 
     def _announce_ends(self, overview: Overview) -> None:
         for run in overview.runs:
@@ -203,8 +203,8 @@ class HarnessApp(OrderedKeysApp):
         """Show the runs of a round; of all rounds for an empty choice."""
         self._round_choice = choice or None
         self._round_name = _round_name(self._round_choice)
-        if self._overview is not None:
-            self._apply(self._overview)
+        if self.overview is not None:
+            self._apply(self.overview)
 
     # Keys.
 
@@ -218,7 +218,7 @@ class HarnessApp(OrderedKeysApp):
         """Return an entry for each run, attack and round, which the palette finds by name."""
         from harness.tui.screens.keys import KeyEntry
 
-        overview = self._overview
+        overview = self.overview
         runs = () if overview is None else overview.runs
         attacks = () if overview is None else overview.attacks
         named = [("Runs", run.id, run.labelled_attack, f"open_run({run.id!r})") for run in runs]
@@ -342,6 +342,11 @@ class HarnessApp(OrderedKeysApp):
         self.clear_notifications()
         await self._return_to_main()
         await self.main.go_to_page(name)
+
+    def action_leave_for(self, name: str) -> None:
+        """Go to a page whose tab was clicked."""
+        # After the present message: a screen that is removed while it mounts widgets ends the application.
+        self.call_later(self.action_go_to_page, name)
 
     async def _return_to_main(self) -> None:
         while self.screen is not self.main:

@@ -44,7 +44,6 @@ class ListState:
     query: str = ""
     round: str | None = None
     sort_key: str = NEWEST_FIRST
-    is_grouped: bool = True
     marked: frozenset[str] = frozenset()
     toggled: frozenset[str] = field(default_factory=frozenset)
 
@@ -170,8 +169,7 @@ def status_cell(run: RunSummary) -> list[Span]:
 
 def run_name(run: RunSummary) -> str:
     """Return the short name of a run: the random letters that its id begins with, and its tags."""
-    letters = run.id.partition("-")[0]
-    return " ".join([letters, *run.tags])
+    return " ".join([run.id.partition("-")[0], *run.tags])
 
 
 def _highest(run: RunSummary) -> float:
@@ -232,7 +230,7 @@ def _groups(runs: Sequence[RunSummary], state: ListState) -> list[_Group]:
     runs_by_key: dict[str, list[RunSummary]] = {}
     for run in runs:
         runs_by_key.setdefault(f"{HEADING}{run.parent or run.round}", []).append(run)
-    if not state.is_grouped or len(runs_by_key) < 2:
+    if len(runs_by_key) < 2:
         return [_Group("", "", True, list(runs))]
     groups = []
     for key, members in runs_by_key.items():
@@ -246,18 +244,19 @@ def _rows_of(group: _Group, columns: CellsOf[RunSummary]) -> list[Row]:
     rows = [row_of(columns, run.id, run) for run in group.runs] if group.is_open else []
     if not group.key:
         return rows
-    recalls = [run.known_recall for run in group.runs if not run.is_partial]
-    best = max((recall for recall in recalls if recall is not None), default=None)
+    whole = [run for run in group.runs if not run.is_partial and run.known_recall is not None]
+    best = max(whole, key=lambda run: run.known_recall or 0.0, default=None)
     # The runs of a tuning attack one fold each.
     fold = " fold" if ":" in group.runs[0].round else ""
-    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best{fold} {format_score(best)}")
+    recall = "" if best is None else f", best{fold} {recall_label(best.error_cap)} {format_score(best.known_recall)}"
+    facts = pluralize(len(group.runs), "run") + recall
     working = [run for run in group.runs if run.status in (Status.STARTING, Status.RUNNING, Status.FINISHING)]
     if working and not group.is_open:
         facts += f", {len(working)} running"
         if working[0].progress is not None:
             facts += f": {working[0].progress:.0%} {working[0].eta_text}".rstrip()
-    arrow = "▾" if group.is_open else "▸"
-    return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
+    title = f"{'▾' if group.is_open else '▸'} {group.title}"
+    return [Row(group.key, [[(title, "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
 
 
 def _marks(run: RunSummary) -> list[str]:

@@ -55,7 +55,7 @@ async def open_app(
     """
     app = HarnessApp(attacks_folder=attacks_folder, watched=watched)
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app._overview is not None and app.main.is_mounted)
+        await until(pilot, lambda: app.overview is not None and app.main.is_mounted)
         if round_choice is not None:
             app.action_use_round(round_choice)
         yield pilot

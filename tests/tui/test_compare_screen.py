@@ -15,16 +15,16 @@ from harness.core.files import file_sha256
 from harness.core.text import format_p_value
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.compare_state import SOURCE
-from harness.tui.screens import example
+from harness.tui.screens import compare, example
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.records import change_spec
 from tests.tui.piloting import (
     SIZES,
     focus_panel,
+    open_app,
     open_screen,
     press,
     screen_text,
@@ -141,8 +141,11 @@ async def test_a_round_without_not_in_train_examples_offers_no_switch(
 
 
 async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
-    pair: tuple[RunFolder, RunFolder],
+    pair: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    edited: list[str] = []
+    # A terminal without a screen has no editor.
+    monkeypatch.setattr(compare, "open_in_editor", lambda app, path: edited.append(path.read_text()))
     for folder, line in zip(pair, ("first [/b]", "second \x1b[31m"), strict=True):
         folder.code.mkdir(exist_ok=True)
         source = folder.code / "some.py"
@@ -156,11 +159,10 @@ async def test_differing_settings_are_listed_and_sources_open_as_a_difference(
         await until(pilot, lambda: "enter" not in pilot.app.screen.active_bindings)
         table.move_to(SOURCE)
         await until(pilot, lambda: "enter" in pilot.app.screen.active_bindings)
-        await press(pilot, "enter", then=SourceDiffScreen)
-        diff = text_of(pilot, "#diff")
+        await press(pilot, "enter", then=lambda: edited)
+        (diff,) = edited
         assert "-first [/b]" in diff.splitlines() and "\n same\n" in diff
         assert any(line.startswith("+second ") for line in diff.splitlines()) and "\x1b" not in diff
-        await press(pilot, "q", then=CompareScreen)
 
 
 async def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
@@ -222,3 +224,26 @@ async def test_h_shows_the_probability_of_each_token(
         await until(pilot, lambda: "Probability of each token" in screen_text(pilot.app))
         assert text_of(pilot, "#which") == "Example 1 · 1 of 1" and "≥ 0.1" in text_of(pilot, "#example-text")
         await press(pilot, "h", then=lambda: "Probability of each token" not in screen_text(pilot.app))
+
+
+async def test_an_example_names_the_other_attacks_that_solve_it(
+    pair: tuple[RunFolder, RunFolder], machine: Machine
+) -> None:
+    others = [
+        stored_run(machine.folder, f"{name}-other", solved, name=name)
+        for name, solved in (("baseline", range(10)), ("greedy", range(5, 10)))
+    ]
+    leak_examples(machine.folder, 16)
+    async with open_app() as pilot:
+        pilot.app.push_screen(ExampleScreen(pair[:1], range(64), 3))
+        await until(
+            pilot,
+            lambda: text_of(pilot, "#others") == "answer in 1 training row · other attacks: baseline ✓, greedy ✗",
+        )
+        await pilot.press("N", "N", "N", "N")
+        await until(
+            pilot,
+            lambda: text_of(pilot, "#others") == "answer in 0 training rows · other attacks: baseline ✗, greedy ✗",
+        )
+    for folder in others:
+        remove_run(folder)

@@ -36,7 +36,6 @@ from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen, NewTuningScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.screens.verify import VerifyScreen
 from harness.tui.widgets.bars import TABS, KeyFooter
 from tests.functional.machine import PLUGINS
@@ -71,7 +70,6 @@ SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     AuditScreen: lambda shown: [AuditScreen(shown.audit)],
     CompareScreen: lambda shown: [CompareScreen([shown.run, shown.other])],
     ExampleScreen: lambda shown: [ExampleScreen([shown.run, shown.other], range(EXAMPLES), 3)],
-    SourceDiffScreen: lambda shown: [SourceDiffScreen([shown.run, shown.other])],
     PackageScreen: lambda shown: [PackageScreen(shown.run)],
     NewRunScreen: lambda shown: [shown.attack()],
     NewTuningScreen: lambda shown: [shown.attack(NewTuningScreen)],
@@ -85,7 +83,7 @@ SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
     KeysScreen: lambda shown: [KeysScreen(shown.app.screen, is_palette=palette) for palette in (False, True)],
 }
 
-ABOUT_A_RUN = (RunScreen, AuditScreen, CompareScreen, ExampleScreen, SourceDiffScreen, PackageScreen)
+ABOUT_A_RUN = (RunScreen, AuditScreen, CompareScreen, ExampleScreen, PackageScreen)
 """The screens that depend on the state of a run, besides the pages of runs and audits."""
 
 

@@ -86,6 +86,11 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         assert list(rows)[:3] == ["half.zip", "reference", "quarter.zip"]
         assert rows["half.zip"][:4] == ["1", "team half", "replay", "0.500"]
         assert rows["reference"] == ["── best run of baseline here: 0.375 ──"]
+        table.move_to("quarter.zip")
+        await until(pilot, lambda: "■ team quarter" in screen_text(pilot.app))
+        assert "● team half" in screen_text(pilot.app) and "cap" in screen_text(pilot.app)
+        table.move_to("half.zip")
+        await until(pilot, lambda: "■ team quarter" not in screen_text(pilot.app))
         assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
         # Nothing is chosen in advance, and what is shown says how it runs.
         await press(pilot, "v", then=VerifyScreen)
@@ -94,7 +99,7 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         await press(pilot, "ctrl+r", then=lambda: text_of(pilot, "#message") == "1 field to correct.")
         # The page is free while the code runs.
         await verify_in_own_environment(pilot)
-        await until(pilot, lambda: rows_of(table)["half.zip"][-1].startswith("verifying "))
+        await until(pilot, lambda: rows_of(table)["half.zip"][-1].startswith("running "))
         await press(pilot, "s", then=lambda: "half.zip: the verification was stopped." in notifications(pilot))
         assert not (here / "submissions" / "half.verdict.json").exists()
         await press(pilot, "v", then=VerifyScreen)

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Switch
 
 from harness.core.files import file_sha256
@@ -205,6 +206,22 @@ async def test_escape_drops_what_was_typed_before_there_are_fields(
         assert handled == ["escape"]
 
 
+async def click_on(pilot: Pilot[None], words: str) -> None:
+    lines = screen_text(pilot.app).splitlines()
+    y = next(y for y, line in enumerate(lines) if words in line)
+    await pilot.click(offset=(lines[y].index(words) + 1, y))
+
+
+async def test_a_click_on_a_tab_leaves_the_form(plugins: Path) -> None:
+    async with open_app(attacks_folder=plugins) as pilot:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        app.push_screen(screen_of("baseline", ROOT / "attacks"))
+        await until(pilot, lambda: app.screen.has_class("-form"))
+        await click_on(pilot, " 3 Audits ")
+        await until(pilot, lambda: app.screen is app.main and app.main._tab == "Audits")
+
+
 @pytest.mark.parametrize("keys", [("escape", "escape"), ("small", "1"), ("small", "ctrl+q")])
 async def test_leaving_a_form_that_has_no_fields_yet_leaves_nothing_else(plugins: Path, keys: tuple[str, str]) -> None:
     # What is imported once is remembered by its source.
@@ -220,7 +237,7 @@ async def test_leaving_a_form_that_has_no_fields_yet_leaves_nothing_else(plugins
         first, last = keys
         burst(pilot, *([first] if first == "escape" else first), *([] if last == "1" else [last]))
         if last == "1":
-            await app.action_go_to_page("Runs")
+            await click_on(pilot, " 1 Runs ")
         await until(pilot, lambda: app._exit if last == "ctrl+q" else app.screen is app.main)
         assert form_screen.awaits_fields
         if last != "ctrl+q":

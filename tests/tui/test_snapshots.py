@@ -294,6 +294,7 @@ async def test_the_page_of_the_leaderboard(patch: pytest.MonkeyPatch, matches_sn
         "verified": "reproduced",
         "checks": [{"name": "manifest", "holds": True, "sentence": "19 files as listed"}],
         "unranked": None,
+        "curve": {"errors": [1, 10, 200], "recall": [0.1, 0.3, 0.6]},
     }
     second = entry | {"bundle": "b.zip", "team": "team B", "place": 2, "difference": -0.1, "ties": True}
     answer = {"round": "demo", "error_cap": 100, "entries": [entry, second | {"verified": "not verified"}]}

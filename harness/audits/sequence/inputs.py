@@ -351,7 +351,7 @@ class SequenceSubject(Subject):
     control: Path | None = option(
         None,
         metavar="CORPUS",
-        unset='permuted suffixes; then the answer is never "Probably"',
+        unset='permuted suffixes (never "Probably")',
         description="Text of the same kind that no target has seen.",
     )
     control_round: str | None = round_option("Round whose examples no target has seen.")

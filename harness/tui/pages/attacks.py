@@ -81,7 +81,7 @@ class AttacksPage(Page):
 
     def __init__(self) -> None:
         super().__init__(id="attacks-page")
-        self._overview: Overview | None = None
+        self._overview = Overview((), (), {})
         self._described: tuple[object, ...] = ()
         self._is_choosing = False
 
@@ -113,8 +113,7 @@ class AttacksPage(Page):
     def choose(self) -> None:
         """Say that the user chooses an attack for a new run."""
         self._is_choosing = True
-        if self._overview is not None:
-            self.show(self._overview)
+        self.show(self._overview)
 
     def action_back_out(self) -> None:
         """Return to the runs if the user chooses for a new run; otherwise remove the filter."""
@@ -125,7 +124,7 @@ class AttacksPage(Page):
     @on(ListTable.Highlighted, "#attacks")
     def _describe(self) -> None:
         attack, overview = self._attack(), self._overview
-        if attack is None or overview is None:
+        if attack is None:
             return
         runs = [run for run in overview.runs if run.attack == attack.name and run.has_score]
         key = (attack.path, attack.sha256, tuple((run.id, run.status, run.recall_at_cap) for run in runs))
@@ -164,8 +163,7 @@ class AttacksPage(Page):
 
     def _attack(self) -> AttackFile | None:
         key = self.table.key_under_cursor
-        attacks = () if self._overview is None else self._overview.attacks
-        return next((attack for attack in attacks if str(attack.path) == key), None)
+        return next((attack for attack in self._overview.attacks if str(attack.path) == key), None)
 
     @on(ListTable.Opened, "#attacks")
     def _open(self) -> None:
@@ -210,8 +208,7 @@ class AttacksPage(Page):
 
     @property
     def _own_folder(self) -> Path:
-        folder = None if self._overview is None else self._overview.attacks_folder
-        return folder or Path("attacks")
+        return self._overview.attacks_folder or Path("attacks")
 
     def _edit_copy(self, built_in: Path, copy: Path) -> None:
         try:

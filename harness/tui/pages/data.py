@@ -26,7 +26,9 @@ _FILE_COLUMNS: CellsOf[dict[str, Any]] = {
     Column("file", min_width=12): lambda file: Path(file["path"]).name,
     Column("state"): lambda file: [(file["state"], _MEANINGS[file["state"]])],
     Column("rows", is_right=True): lambda file: f"{file['shape'][0]:,}" if file["shape"] else NO_VALUE,
-    Column("use", min_width=12, fills=True): lambda file: [(file["fault"] or _uses(file), "dim")],
+    Column("use", min_width=12, fills=True): lambda file: [
+        (file["fault"] or ", ".join(field.removesuffix("_file").replace("_", " ") for field in file["fields"]), "dim")
+    ],
 }
 _ROUND_COLUMNS: CellsOf[dict[str, Any]] = {
     Column("round", min_width=10): lambda state: [(state["label"], "bold")],
@@ -137,7 +139,3 @@ def _answers(state: dict[str, Any]) -> str:
         return ""
     lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
     return "missing" if lacks_answers else "blind" if state["is_blind"] else "known"
-
-
-def _uses(file: dict[str, Any]) -> str:
-    return ", ".join(field.removesuffix("_file").replace("_", " ") for field in file["fields"])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
@@ -29,6 +29,7 @@ from harness.tui.tables import CellsOf, table_of
 from harness.tui.widgets.bars import Facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
+from harness.tui.widgets.plot_view import PlotView, plot_of_curves
 
 _FOLDER = Path("submissions")
 _EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
@@ -62,7 +63,9 @@ class LeaderboardPage(Page):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="entries", sorts=True, opens=True), id="entry-list", label="Leaderboard")
+            with Vertical(id="ranked"):
+                yield Panel(ListTable(id="entries", sorts=True, opens=True), id="entry-list", label="Leaderboard")
+                yield Panel(PlotView(id="entry-plot"), id="entry-curve", label="Curve", title="Recall vs. errors")
             yield Panel(VerticalScroll(Facts(id="entry-text")), id="entry", label="Bundle")
 
     def on_mount(self) -> None:
@@ -131,7 +134,7 @@ class LeaderboardPage(Page):
         entries = self._entries = {entry["bundle"]: entry for entry in answer["entries"]}
         for bundle in entries.keys() & self._verifications:
             took = format_duration(time.monotonic() - self._verifications[bundle][0])
-            entries[bundle]["verified"] = f"verifying {took}"
+            entries[bundle]["verified"] = f"running {took}"
         ranked = {bundle: entry for bundle, entry in entries.items() if not entry["unranked"]}
         intervals = [entry["recall_interval"] for entry in ranked.values() if entry["recall_interval"]]
         columns, rows = table_of(_columns(max([0.05, *(high for _, high in intervals)])), ranked)
@@ -158,6 +161,16 @@ class LeaderboardPage(Page):
             panel.set_title(entry["bundle"])
             checks = [(f"{_SIGNS[check['holds']]} {check['name']}", check["sentence"]) for check in entry["checks"]]
             self.query_one(Facts).show([*_facts(entry), ("", ""), *checks])
+        self._draw(entry)
+
+    def _draw(self, entry: dict[str, Any] | None) -> None:
+        """Draw the curve of a bundle, and that of the leader."""
+        leader = next(iter(self._entries.values()), None)
+        drawn = {row["bundle"]: row for row in (leader, entry) if row is not None and row["curve"]}
+        self.query_one("#entry-curve", Panel).show_empty("" if drawn else "none")
+        if drawn:
+            curves = [(row["team"], row["curve"]) for row in drawn.values()]
+            self.query_one(PlotView).show(plot_of_curves(curves, self._answer["error_cap"]))
 
     @on(ListTable.Opened, "#entries")
     def _open(self) -> None:

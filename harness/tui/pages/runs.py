@@ -19,7 +19,6 @@ from textual.worker import get_current_worker
 
 from harness.analysis.replay import ReferenceCurve, curve_of
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize
 from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -49,7 +48,7 @@ _FACTS = (
 )
 """The facts of the preview, in its order."""
 _NO_RUNS = "No runs of this round. n starts one, b chooses another round."
-_NEED_A_RUN = ("mark", "compare", "sort", "group", "delete")
+_NEED_A_RUN = ("mark", "compare", "sort", "delete")
 FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 FIRST_PREFIX = "across the careful furnace. Motarn lifted the keen lantern near a"
 FIRST_CONTINUATION = " valley of Nerlula. Nobody in Nerlula followed Kangovex's pillar beside the pale compass."
@@ -185,7 +184,6 @@ class RunsPage(RunListPage):
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
         Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
-        Binding("v", "group", "Group", show=False, tooltip="Group the runs by round, or list them together"),
     ]
 
     def __init__(self) -> None:
@@ -296,10 +294,6 @@ class RunsPage(RunListPage):
         self._state = replace(self._state, sort_key=event.key)
         self._update()
 
-    def action_group(self) -> None:
-        self._state = replace(self._state, is_grouped=not self._state.is_grouped)
-        self._update()
-
     def action_mark(self) -> None:
         """Mark the run under the cursor for a comparison, or unmark it; open or close a group."""
         key = self.table.key_under_cursor
@@ -322,27 +316,13 @@ class RunsPage(RunListPage):
     # The runs.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide what needs a run while there is none, and groups where there is only one."""
-        if action in _NEED_A_RUN and not self._runs:
-            return False
-        if action == "group" and self._state.is_grouped:
-            return any(key.startswith(HEADING) for key in self.table.keys)
-        return super().check_action(action, parameters)
+        """Hide what needs a run while there is none."""
+        return (action not in _NEED_A_RUN or bool(self._runs)) and super().check_action(action, parameters)
 
     def runs_to_delete(self) -> list[RunFolder]:
         """Return the run under the cursor, and if it is marked all marked runs."""
         marked = self._state.marked if self.table.key_under_cursor in self._state.marked else ()
         return [RunFolder.of(id_) for id_ in sorted(marked)] or super().runs_to_delete()
-
-    def deletion_question(self, ids: list[str]) -> str:
-        """Return the question; it says which marked runs stay."""
-        question, stay = super().deletion_question(ids), len(self._state.marked - set(ids))
-        return f"{question}\nNot deleted: {pluralize(stay, 'marked run')}." if stay else question
-
-    def after_deletion(self, ids: list[str]) -> None:
-        """Unmark the runs."""
-        self._state = replace(self._state, marked=self._state.marked - set(ids))
-        self._update()
 
     def action_compare(self) -> None:
         marked = self._state.marked & self._runs.keys()

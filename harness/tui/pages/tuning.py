@@ -96,10 +96,6 @@ def _read_view(tuning: Tuning) -> TuningView:
     return TuningView(tuning, ended, state_of(tuning, len(runs)), end_at, tuple(space), settings, shares)
 
 
-def _rounded(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 def _state(view: TuningView) -> list[Span]:
     if view.state != "running":
         return [(view.state, _MEANINGS[view.state])]
@@ -256,13 +252,14 @@ class TuningPage(Page):
             if not setting.recalls:
                 rows.append(Row(str(number), [[(f"{number} – {missing}", "bad")]], spans=True))
                 continue
+            values = [setting.params.get(name) for name in view.parameters]
             of_fold = {run.fold: format_score(run.recall) for run in setting.runs}
             ends, meaning = (min(setting.recalls), max(setting.recalls)), "good" if setting.recall == view.best else ""
             cells: list[Cell] = [
                 str(number),
                 [(format_score(setting.recall), f"bold {meaning}")],
                 interval_bar(setting.recall, ends, scale=scale, colour=meaning or "active"),
-                *(_rounded(setting.params.get(name)) for name in view.parameters),
+                *(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values),
                 *(of_fold.get(fold, "") for fold in view.tuning.folds),
                 [("pruned" if pruned else missing, "dim")],
             ]

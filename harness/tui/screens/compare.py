@@ -17,13 +17,15 @@ from textual.worker import get_current_worker
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
+from harness.core.files import temporary_folder
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.compare_state import SOURCE, Compared, answer_texts, compared_on, header_of, tables_of
+from harness.tui.editor import open_in_editor
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.screens.source_diff import SourceDiffScreen
+from harness.tui.source_diff import source_diff
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen
@@ -55,8 +57,8 @@ class CompareScreen(PanelScreen):
 
     CSS_PATH = "compare.tcss"
     HELP = (
-        "A comparison of runs of one round. Enter opens an example, or the difference of the sources. u switches to "
-        "the examples that are not in the training rows: no training row contains their answers."
+        "A comparison of runs of one round. Enter opens an example, or in the editor the difference of the sources. "
+        "u switches to the examples that are not in the training rows: no training row contains their answers."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -180,8 +182,14 @@ class CompareScreen(PanelScreen):
 
     @on(ListTable.Opened, "#setting-table")
     def _open_sources(self, event: ListTable.Opened) -> None:
+        """Show the difference of the sources in the editor."""
         if event.key == SOURCE:
-            self.app.push_screen(SourceDiffScreen(self._folders))
+            try:
+                with temporary_folder("harness-diff-") as folder:
+                    (folder / "sources.diff").write_text("\n".join(source_diff(*self._folders)), encoding="utf-8")
+                    open_in_editor(self.app, folder / "sources.diff")
+            except (HarnessError, OSError) as error:
+                self.notify(str(error), severity="error")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what there is to switch to."""

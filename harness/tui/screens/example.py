@@ -1,7 +1,8 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, RightGuess, load_example, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
@@ -21,6 +23,8 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
+from harness.runs.summary import RunSummary
 from harness.tui.axes import Axis
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.guess_search import compared_pieces, suffix_spans
@@ -39,7 +43,6 @@ _HEAT = (
     (0.0, "#e0475b", "< 0.01"),
 )
 """Colours of tokens by their probability: the minimum probability, the colour and the words of the legend."""
-_HEAT_LEGEND = [(f"{words}  ", colour) for _, colour, words in _HEAT]
 _COLUMNS = (
     Column("rank", is_right=True),
     Column("", width=6),
@@ -61,8 +64,8 @@ class ExampleInRun:
         """Raises HarnessError if the run cannot be read."""
         self.run_id = folder.id
         self.example: Example = load_example(folder, id_)
-        spec = folder.attack_spec()
-        self.text: TokenText = text_of_run(folder, spec)
+        self.spec: AttackSpec = folder.attack_spec()
+        self.text: TokenText = text_of_run(folder, self.spec)
         self.right_guess: RightGuess = right_guess_of(folder, self.example)
         self.probabilities: dict[str, Any] | None = None
 
@@ -116,6 +119,7 @@ class ExampleScreen(Screen[None]):
         with VerticalScroll(id="texts", can_focus=False):
             yield Static("reading …", id="example-text")
         yield Static("", id="right-guess")
+        yield Static("", id="others")
         with Vertical():
             yield ListTable(id="candidates")
             yield PlotView(id="token-plot")
@@ -123,7 +127,7 @@ class ExampleScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        for name in ("right-guess", "token-plot"):
+        for name in ("right-guess", "others", "token-plot"):
             self.query_one(f"#{name}").display = False
         self.set_focus(self.query_one(ListTable))
         self._go_to(self._example_id)
@@ -145,10 +149,21 @@ class ExampleScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="load")
     def _load(self, id_: int) -> None:
+        worker = get_current_worker()
         try:
-            self.call_later(self._show, id_, tuple(ExampleInRun(folder, id_) for folder in self._folders))
+            runs = tuple(ExampleInRun(folder, id_) for folder in self._folders)
         except HarnessError as error:
             self.call_later(self._show, id_, (), str(error))
+            return
+        self.call_later(self._show, id_, runs)
+        # The application reads all runs, and this screen does not import it.
+        words = others_in_words(runs, getattr(getattr(self.app, "overview", None), "runs", ()))
+        if not worker.is_cancelled:
+            self.call_later(self._show_others, words)
+
+    def _show_others(self, words: str) -> None:
+        self.query_one("#others", Static).update(Content(sanitize(words)))
+        self.query_one("#others").display = bool(words)
 
     def _show(self, id_: int, runs: tuple[ExampleInRun, ...], fault: str = "") -> None:
         if id_ != self._example_id:
@@ -258,11 +273,32 @@ def texts_of(run: ExampleInRun) -> Content:
     """Return the prefix and the answer of an example, whose tokens are coloured by probability if it is shown."""
     answer, scale = Content("unknown: the round is blind"), Content("")
     if run.probabilities is not None:
-        scale = Content.assemble("\nprobability  ", *_HEAT_LEGEND)
+        scale = Content.assemble("\nprobability  ", *((f"{words}  ", colour) for _, colour, words in _HEAT))
     if run.answer is not None:
         answer = Content.assemble(*_answer_spans(run, ""))
     prefix = run.text.text(run.example.prefix.tolist())
     return Content.assemble(("prefix  ", "bold"), prefix, "\n", ("answer  ", "bold"), answer, scale)
+
+
+def others_in_words(shown: Sequence[ExampleInRun], runs: Iterable[RunSummary]) -> str:
+    """Return how many training rows contain the answer, and which other attacks solve the example with their best run.
+
+    An attack whose best run did not attack the example, or cannot be read, is left out.
+    """
+    first, attacks = shown[0], {run.spec.attack.name for run in shown}
+    best = {
+        run.attack: RunFolder.of(run.id)
+        for run in sorted(runs, key=lambda run: run.known_recall or 0.0)
+        if run.status.is_over and run.known_recall is not None and run.attack not in attacks and not run.is_control
+        if (run.round, run.is_partial) == (first.spec.round.name, first.spec.is_partial)
+    }
+    rows, verdicts = first.example.training_rows, list[str]()
+    for attack, folder in sorted(best.items()):
+        with contextlib.suppress(HarnessError):
+            solves = right_guess_of(folder, load_example(folder, first.example.id)).counts
+            verdicts.append(f"{attack} {VERDICTS[solves]}")
+    facts = [] if rows is None else [f"answer in {pluralize(rows, 'training row')}"]
+    return " · ".join([*facts, *([f"other attacks: {', '.join(verdicts)}"] if verdicts else [])])
 
 
 def answer_row(run: ExampleInRun) -> Row:

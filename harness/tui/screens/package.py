@@ -78,10 +78,6 @@ class Checklist(OptionList):
         self.highlighted = self.get_option_index(before) if before in rows else 0
         self.refresh_bindings()
 
-    def go_to(self, name: str) -> None:
-        """Move the cursor to the check `name`."""
-        self.highlighted = self.get_option_index(name)
-
     def on_resize(self) -> None:
         """Wrap the text to the new width."""
         if self._state is not None:
@@ -228,7 +224,8 @@ class PackageScreen(FormScreen):
         if (blocker := self._state.blocker) is not None:
             self.show_message(blocker, is_error=self._state.is_current)
             if self._state.unmet:
-                self.query_one(Checklist).go_to(self._state.unmet[0])
+                checklist = self.query_one(Checklist)
+                checklist.highlighted = checklist.get_option_index(self._state.unmet[0])
             return
         with contextlib.suppress(OSError):  # the command says what is wrong with the path
             if self._state.destination.exists():

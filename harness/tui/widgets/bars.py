@@ -174,7 +174,7 @@ class TopBar(Static):
         parts = []
         for number, name in enumerate(TABS, 1):
             label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "$text-muted")
-            parts.append(label.stylize(Style.from_meta({"@click": f"app.simulate_key({str(number)!r})"})))
+            parts.append(label.stylize(Style.from_meta({"@click": f"app.leave_for({name!r})"})))
         return Content(" ").join(parts)
 
 

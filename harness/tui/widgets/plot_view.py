@@ -1,10 +1,11 @@
 """A widget that draws a plot, and the plots of a run."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import groupby
 
+import numpy as np
 from textual.color import Color
 from textual.content import Content
 from textual.style import Style
@@ -120,12 +121,17 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
 
 def plot_of_scores(scores: Sequence[tuple[str, Score]], *, title: str = "Recall") -> Plot:
     """Return the plot of recall vs. errors of several scores with their labels."""
-    curves = [(label, score.recall_curve(DRAWN_POINTS)) for label, score in scores]
+    curves = [(label, score.recall_curve(DRAWN_POINTS).as_json()) for label, score in scores]
+    return plot_of_curves(curves, scores[0][1].cap, title=title)
+
+
+def plot_of_curves(curves: Sequence[tuple[str, Mapping[str, list[float]]]], cap: int, *, title: str = "Recall") -> Plot:
+    """Return the plot of several curves, which are as `ScoreCurve.as_json` returns them, with their labels."""
     lines = [
-        Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)
+        Line(np.array(curve["errors"], np.float64), np.array(curve["recall"]), number, label, is_marked=True)
         for number, (label, curve) in enumerate(curves)
     ]
-    return plot_over_errors(lines, scores[0][1].cap, title=title)
+    return plot_over_errors(lines, cap, title=title)
 
 
 def plot_over_time(series: Series, *, end: float = 0.0) -> Plot:

@@ -69,7 +69,13 @@ def test_a_closed_group_shows_the_run_that_works() -> None:
 
 
 def test_runs_without_a_recall_are_last_when_sorted_by_it() -> None:
-    assert keys((BLIND, OLD), ListState(is_grouped=False, sort_key="recall")) == ["old-1", "blind-1"]
+    assert keys((replace(BLIND, round=OLD.round), OLD), ListState(sort_key="recall")) == ["old-1", "blind-1"]
+
+
+def test_the_heading_of_a_round_names_the_cap_of_its_recall() -> None:
+    smaller = replace(OLD, id="small-1", round="small", error_cap=20, recall_at_cap=0.5)
+    headings = [text_of(row) for row in list_rows((NEW, OLD, smaller), {}, ListState()).rows if row.spans]
+    assert [heading.partition(", ")[2] for heading in headings] == ["best Recall@100 0.750", "best Recall@20 0.500"]
 
 
 def test_a_marked_run_and_special_runs_are_marked() -> None:
