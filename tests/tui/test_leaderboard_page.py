@@ -110,5 +110,12 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         await until(pilot, lambda: rows_of(table)["half.zip"][-1] == "reproduced")
         verdict = json.loads((here / "submissions" / "half.verdict.json").read_text())
         assert verdict["outcome"] == "reproduced"
+        # Nothing of this round stays while another one is ranked.
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        await until(pilot, lambda: "team half" in text_of(pilot, "#entry-text"))
+        app.action_use_round("demo")
+        await until(pilot, lambda: "Recall vs. errors · team half" not in screen_text(app))
+        assert app.screen.query_one("#entry").has_class("-empty")
         shutil.rmtree(here / "submissions")
         await until(pilot, lambda: "No bundles in" in screen_text(pilot.app))

@@ -34,7 +34,6 @@ from harness.tui.widgets.plot_view import PlotView, plot_of_curves
 _FOLDER = Path("submissions")
 _EMPTY = f"No bundles in ./{_FOLDER}. A bundle is a team's submission with its code. p on a run packages it."
 _NO_ROUND = "The bundles of one round are ranked. b chooses the round."
-_LOOK_SECONDS = 1.0
 _SIGNS = {True: "✓", None: "·", False: "✗"}
 
 
@@ -70,7 +69,7 @@ class LeaderboardPage(Page):
 
     def on_mount(self) -> None:
         self.query_one("#entry", Panel).show_empty("none")
-        self.set_interval(_LOOK_SECONDS, self._look)
+        self.set_interval(1.0, self._look)
 
     def show(self, overview: Overview) -> None:
         """Rank the bundles of the round."""
@@ -104,6 +103,7 @@ class LeaderboardPage(Page):
         """Forget the ranking, and show a sentence in its place."""
         self.workers.cancel_group(self, "rank")
         self._answer, self._entries = {}, {}
+        self._show_entry()
         self.show_nothing(sentence)
         self.refresh_bindings()
 
@@ -166,11 +166,11 @@ class LeaderboardPage(Page):
     def _draw(self, entry: dict[str, Any] | None) -> None:
         """Draw the curve of a bundle, and that of the leader."""
         leader = next(iter(self._entries.values()), None)
-        drawn = {row["bundle"]: row for row in (leader, entry) if row is not None and row["curve"]}
-        self.query_one("#entry-curve", Panel).show_empty("" if drawn else "none")
-        if drawn:
-            curves = [(row["team"], row["curve"]) for row in drawn.values()]
-            self.query_one(PlotView).show(plot_of_curves(curves, self._answer["error_cap"]))
+        shown = (row for row in (leader, entry) if row is not None and row["curve"])
+        curves = [*{row["bundle"]: (row["team"], row["curve"]) for row in shown}.values()]
+        title = " · ".join(["Recall vs. errors", *(team for team, _ in curves)])
+        self.query_one("#entry-curve", Panel).set_title(title)
+        self.query_one(PlotView).show(plot_of_curves(curves, self._answer["error_cap"]) if curves else "no curve")
 
     @on(ListTable.Opened, "#entries")
     def _open(self) -> None:

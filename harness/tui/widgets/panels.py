@@ -91,7 +91,7 @@ class PanelGroup(Container):
         # The list of keys has them among the movements.
         Binding("tab", "next_panel(1)", "Next panel", show=False),
         Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False),
-        Binding("z", "zoom", "Zoom", show=False, tooltip="Let the panel fill the screen, or show all panels again"),
+        Binding("z", "zoom", "Zoom", show=False, tooltip="Let the panel fill the screen, or show all again"),
     ]
     ROOMY: ClassVar[tuple[int, int]] = (110, 26)
     """The width and height from which on all panels are shown."""
