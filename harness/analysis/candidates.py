@@ -1,14 +1,13 @@
 """The candidates of an example: guesses of all runs, and how many of a run contain a right suffix."""
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError, UsageError
-from harness.core.examples import load_answers, load_prefixes, rows_with
+from harness.core.errors import UsageError
+from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.inputs import as_harness_error
 from harness.core.scoring import correct_rows
@@ -80,21 +79,18 @@ class Example:
     """Token ids of the answer, [length]. Null in a blind round."""
     candidates: tuple[Candidate, ...]
     """Candidates in submission order."""
-    training_rows: int | None
-    """Training rows of the round that contain the answer. Null if either is unknown."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object.
 
         Keys:
             example (number): Id of the example.
-            prefix, answer, training_rows, candidates
+            prefix, answer, candidates
         """
         return {
             "example": self.id,
             "prefix": self.prefix,
             "answer": self.answer,
-            "training_rows": self.training_rows,
             "candidates": [vars(candidate) for candidate in self.candidates],
         }
 
@@ -122,10 +118,7 @@ def load_example(folder: RunFolder, id_: int) -> Example:
         )
         for row in order
     )
-    training_rows = None
-    with contextlib.suppress(HarnessError):  # a round may name files that are not here
-        training_rows = None if answer is None else rows_with(answer, spec.round)
-    return Example(id_, load_prefixes(spec.round)[id_], answer, candidates, training_rows)
+    return Example(id_, load_prefixes(spec.round)[id_], answer, candidates)
 
 
 def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:

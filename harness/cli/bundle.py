@@ -285,7 +285,7 @@ def rank(
     if str(csv) == "-":
         print(leaderboard_csv(entries), end="")
     elif json:
-        listed = [asdict(entry) for entry in entries]
+        listed = [asdict(entry) | {"curve": entry.curve and entry.curve.as_json()} for entry in entries]
         print_json({"round": judging.round.name, "error_cap": judging.round.error_cap, "entries": listed})
     else:
         _print(entries)

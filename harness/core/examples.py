@@ -279,10 +279,12 @@ def rows_with(suffix: Tokens, round_: Round) -> int | None:
     training = _training_rows(round_) if round_.fold is None else _fold(round_)[1]
     if training is None:
         return None
-    rows, length = training.whole, len(suffix)
-    row, start = np.nonzero(rows[:, : rows.shape[1] - length + 1] == suffix[0])
-    is_found = (rows[row[:, None], start[:, None] + np.arange(length)] == suffix).all(axis=1)
-    return len(np.unique(row[is_found]))
+    rows = training.whole
+    row, start = np.nonzero(rows[:, : rows.shape[1] - len(suffix) + 1] == suffix[0])
+    for place, token in enumerate(suffix):
+        is_equal = rows[row, start + place] == token
+        row, start = row[is_equal], start[is_equal]
+    return len(np.unique(row))
 
 
 def _equal_rows(left: Tokens, right: Tokens) -> Bools:

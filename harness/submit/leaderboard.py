@@ -15,7 +15,7 @@ from harness.core.inputs import read_bounded_text
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.rounds import Round
-from harness.core.scoring import DRAWN_POINTS
+from harness.core.scoring import DRAWN_POINTS, ScoreCurve
 from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
 from harness.core.times import moment_text, parse_moment
@@ -66,8 +66,8 @@ class Entry:
     """Recall at the error cap, in [0, 1]."""
     recall_interval: tuple[float, float] | None = None
     """95 % interval of the recall: low, high."""
-    curve: dict[str, list[Any]] | None = None
-    """Recall and precision vs. errors, with at most 160 points, as lists of equal length. Null in a blind round."""
+    curve: ScoreCurve | None = None
+    """Recall and precision vs. errors, with at most 160 points. Null in a blind round."""
     recall_interval_unit: str | None = None
     """Unit that the bootstrap draws: `cluster` or `example`."""
     difference: float | None = None
@@ -245,7 +245,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
     if score is not None:
         low, high, unit = score.interval
         recall = {"recall_at_cap": score.recall_at_cap, "recall_interval": (low, high)}
-        recall |= {"curve": score.recall_curve(DRAWN_POINTS).as_json()}
+        recall |= {"curve": score.recall_curve(DRAWN_POINTS)}
         recall |= {"recall_interval_unit": str(unit)}
     entry = Entry(
         bundle=path.name,

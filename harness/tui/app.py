@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen
 
@@ -57,8 +56,8 @@ def show(app: "HarnessApp") -> None:
         end_process(app.end_signal)
     if app.crash is not None:
         raise app.crash
-    if app.runs_at_work:
-        print(f"Still at work: {shorten(', '.join(app.runs_at_work))}. `harness` shows it again.")
+    if app.running_ids:
+        print(f"Still at work: {shorten(', '.join(sorted(app.running_ids)))}. `harness` shows it again.")
 
 
 def _round_name(choice: str | None) -> str | None:
@@ -76,6 +75,7 @@ class HarnessApp(OrderedKeysApp):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    Input { scrollbar-size: 0 0; }
     ToastRack { dock: top; align: right top; margin: 2 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -116,16 +116,12 @@ class HarnessApp(OrderedKeysApp):
         self._round_name: str | None = _round_name(self._round_choice)
         self._feed = OverviewFeed(attacks_folder)
         self.overview: Overview | None = None
-        self._running_ids: set[str] = set()
+        self.running_ids: set[str] = set()
+        """The runs and audits that go on without the application."""
         self._notified: dict[str, str] = {}
         """The notifications by their number and time."""
         self._is_closed = Event()
         self._poll_now = Event()
-
-    @property
-    def runs_at_work(self) -> list[str]:
-        """The ids of the runs and audits that go on without the application."""
-        return sorted(self._running_ids)
 
     def on_mount(self) -> None:
         open_log()
@@ -187,9 +183,9 @@ class HarnessApp(OrderedKeysApp):
 
     def _announce_ends(self, overview: Overview) -> None:
         for run in overview.runs:
-            if run.id in self._running_ids and run.status.is_over:
+            if run.id in self.running_ids and run.status.is_over:
                 self._announce_end(run)
-        self._running_ids = {run.id for run in overview.runs if not run.status.is_over}
+        self.running_ids = {run.id for run in overview.runs if not run.status.is_over}
 
     # The round.
 
@@ -212,7 +208,8 @@ class HarnessApp(OrderedKeysApp):
         from harness.tui.screens.keys import KeysScreen
 
         named = self._named_entries() if is_palette else []
-        self.push_screen(KeysScreen(self.screen, named, is_palette=is_palette), self._run_chosen)
+        run = if_answered(lambda choice: self.call_later(self.run_action, *choice))
+        self.push_screen(KeysScreen(self.screen, named, is_palette=is_palette), run)
 
     def _named_entries(self) -> "list[KeyEntry]":
         """Return an entry for each run, attack and round, which the palette finds by name."""
@@ -251,17 +248,13 @@ class HarnessApp(OrderedKeysApp):
 
         self.push_screen(ThemeDialog("Theme", dict.fromkeys(sorted(self.available_themes), ""), before), choose)
 
-    async def _run_chosen(self, choice: tuple[str, DOMNode] | None) -> None:
-        if choice is not None:
-            action, node = choice
-            await self.run_action(action, node)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable keys above a dialog, letters and digits above a form, and the digit of the page with the focus."""
         if action in ("keys", "choose_round", "notifications", "go_to_page"):
             is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
             is_here = isinstance(self.screen, MainScreen) and self.screen.is_at(str(*parameters))
-            return not (isinstance(self.screen, ModalScreen) or is_typed or is_here)
+            is_above = isinstance(self.screen, ModalScreen) and action != "keys"
+            return not (is_above or is_typed or is_here)
         return super().check_action(action, parameters)
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:
@@ -344,9 +337,10 @@ class HarnessApp(OrderedKeysApp):
         await self.main.go_to_page(name)
 
     def action_leave_for(self, name: str) -> None:
-        """Go to a page whose tab was clicked."""
+        """Go to a page whose tab was clicked, but not from a form whose command runs: it shows how that ends."""
         # After the present message: a screen that is removed while it mounts widgets ends the application.
-        self.call_later(self.action_go_to_page, name)
+        if not getattr(self.screen, "is_running_command", False):
+            self.call_later(self.action_go_to_page, name)
 
     async def _return_to_main(self) -> None:
         while self.screen is not self.main:

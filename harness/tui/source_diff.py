@@ -29,6 +29,6 @@ def _sources(folder: Path) -> dict[str, list[str]]:
     lines = {}
     for file in sorted(folder.rglob("*.py")):
         with contextlib.suppress(OSError, HarnessError):
-            text = read_start(file, _MAX_BYTES).decode(errors="replace")
+            text = read_start(file, _MAX_BYTES).decode(errors="replace").replace("\t", "    ")
             lines[str(file.relative_to(folder))] = text.splitlines()
     return lines

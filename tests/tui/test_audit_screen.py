@@ -170,15 +170,15 @@ async def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None
         await until(pilot, lambda: "0.25" in screen_text(pilot.app))
 
 
-async def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
+async def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_passages() -> None:
     audit = recorded_audit(pid=os.getpid())
     name = "passed, first 10 words, control"
     audit.figure(audit.batch("complete/0/0", 8.0), name, 0.5, low=0.25, high=0.75, of=8)
     audit.event("phase", phase="finished")
     async with open_audit(audit.folder, size=(120, 35)) as pilot:
-        figures, progress = (pilot.app.screen.query_one(f"#{name}", Panel) for name in ("figures", "progress"))
-        await until(pilot, lambda: progress.has_class("-empty"))
-        assert figures.region.width > 1.4 * progress.region.width
+        passages, progress = (pilot.app.screen.query_one(f"#{name}", Panel) for name in ("passages", "progress"))
+        await until(pilot, lambda: progress.has_class("-absent"))
+        await until(pilot, lambda: not progress.display and passages.region.width == 120)
         # Both ends of a name are shown, because names differ at their end, and its interval.
         await until(pilot, lambda: re.search(r"passed, .*control +0\.500 +\[0\.250, 0\.750\]", screen_text(pilot.app)))
 

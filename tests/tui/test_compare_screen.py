@@ -233,17 +233,26 @@ async def test_an_example_names_the_other_attacks_that_solve_it(
         stored_run(machine.folder, f"{name}-other", solved, name=name)
         for name, solved in (("baseline", range(10)), ("greedy", range(5, 10)))
     ]
+    # A stopped run did not attack every example.
+    stopped = live_run(machine.folder, "qrst-other", name="window")
+    stopped.guess(stopped.batch("0"), [(0, True, 1.0)])
+    with stopped.store.transaction():
+        stopped.store.add_point(spent=1.0, guesses=1, rows=1, solved=1, wrong=0, recall=1 / 64)
+    stopped.event("phase", phase="stopped")
+    stopped.store.close()
+    others.append(stopped.folder)
     leak_examples(machine.folder, 16)
     async with open_app() as pilot:
         pilot.app.push_screen(ExampleScreen(pair[:1], range(64), 3))
         await until(
             pilot,
-            lambda: text_of(pilot, "#others") == "answer in 1 training row · other attacks: baseline ✓, greedy ✗",
+            lambda: (
+                text_of(pilot, "#others")
+                == "answer in 1 training row of the round · other attacks: baseline ✓, greedy ✗"
+            ),
         )
-        await pilot.press("N", "N", "N", "N")
-        await until(
-            pilot,
-            lambda: text_of(pilot, "#others") == "answer in 0 training rows · other attacks: baseline ✗, greedy ✗",
-        )
+        await pilot.press("N", "N", "N")
+        await until(pilot, lambda: text_of(pilot, "#others").endswith("baseline ✓, greedy ✗, window ✓"))
+        await press(pilot, "N", then=lambda: text_of(pilot, "#others") == "other attacks: baseline ✗, greedy ✗")
     for folder in others:
         remove_run(folder)

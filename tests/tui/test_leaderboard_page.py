@@ -87,10 +87,10 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         assert rows["half.zip"][:4] == ["1", "team half", "replay", "0.500"]
         assert rows["reference"] == ["── best run of baseline here: 0.375 ──"]
         table.move_to("quarter.zip")
-        await until(pilot, lambda: "■ team quarter" in screen_text(pilot.app))
-        assert "● team half" in screen_text(pilot.app) and "cap" in screen_text(pilot.app)
+        await until(pilot, lambda: "■ 2 team quarter" in screen_text(pilot.app))
+        assert "● 1 team half" in screen_text(pilot.app) and "cap" in screen_text(pilot.app)
         table.move_to("half.zip")
-        await until(pilot, lambda: "■ team quarter" not in screen_text(pilot.app))
+        await until(pilot, lambda: "■ 2 team quarter" not in screen_text(pilot.app))
         assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
         # Nothing is chosen in advance, and what is shown says how it runs.
         await press(pilot, "v", then=VerifyScreen)
@@ -115,7 +115,7 @@ async def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(
         assert isinstance(app, HarnessApp)
         await until(pilot, lambda: "team half" in text_of(pilot, "#entry-text"))
         app.action_use_round("demo")
-        await until(pilot, lambda: "Recall vs. errors · team half" not in screen_text(app))
+        await until(pilot, lambda: "Recall vs. errors · 1 team half" not in screen_text(app))
         assert app.screen.query_one("#entry").has_class("-empty")
         shutil.rmtree(here / "submissions")
         await until(pilot, lambda: "No bundles in" in screen_text(pilot.app))

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual.pilot import Pilot
@@ -10,6 +11,7 @@ from textual.widgets import Button, Input, Select, Switch
 from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile
 from harness.tui.app import HarnessApp
+from harness.tui.screens import form as form_screen
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
 from tests.tools.tiers import long_values
@@ -73,6 +75,16 @@ async def test_typing_replaces_the_value_of_a_field_that_the_keyboard_reached() 
         assert rows["trials"].text == "2" and rows["--round"].text == "demo"
         await pilot.press("end", "5", "shift+tab", "tab", "7")
         assert rows["trials"].text == "7"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_value_that_is_longer_than_its_field_is_visible(size: tuple[int, int]) -> None:
+    async with open_screen(screen_of("baseline", ROOT / "attacks"), size=size) as pilot:
+        rows = await form(pilot)
+        await typed(pilot, rows["--target"], "a/long/" + 9 * "directory/" + "end")
+        await until(pilot, lambda: "directory/end" in screen_text(pilot.app))
+        await pilot.press("home")
+        await until(pilot, lambda: "a/long/directory" in screen_text(pilot.app))
 
 
 async def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() -> None:
@@ -220,6 +232,23 @@ async def test_a_click_on_a_tab_leaves_the_form(plugins: Path) -> None:
         await until(pilot, lambda: app.screen.has_class("-form"))
         await click_on(pilot, " 3 Audits ")
         await until(pilot, lambda: app.screen is app.main and app.main._tab == "Audits")
+
+
+async def test_a_click_on_a_tab_does_not_leave_a_form_whose_command_runs(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = Event()
+    monkeypatch.setattr(form_screen, "run_command", lambda *_, **__: is_over.wait(60) and None)
+    async with open_app(attacks_folder=plugins) as pilot:
+        pilot.app.push_screen(screen := screen_of("baseline", ROOT / "attacks"))
+        await until(pilot, lambda: screen.has_class("-form"))
+        await press(pilot, "ctrl+r", then=lambda: screen.is_running_command)
+        await click_on(pilot, " 3 Audits ")
+        is_over.set()
+        await until(pilot, lambda: text_of(pilot, "#message") == "cancelled.")
+        assert pilot.app.screen is screen
+        await click_on(pilot, " 3 Audits ")
+        await until(pilot, lambda: pilot.app.screen is not screen)
 
 
 @pytest.mark.parametrize("keys", [("escape", "escape"), ("small", "1"), ("small", "ctrl+q")])

@@ -215,7 +215,7 @@ async def test_the_end_of_a_run_is_announced_once(machine: Machine, add_run: Add
         assert isinstance(app, HarnessApp)
         bells = []
         app.bell = lambda: bells.append(1)  # type: ignore[method-assign]
-        await until(pilot, lambda: run.folder.id in app._running_ids)
+        await until(pilot, lambda: run.folder.id in app.running_ids)
         assert "▶ " in screen_text(app)
         run.event("phase", phase="crashed")
         await until(pilot, lambda: len(bells) == 1)

@@ -95,7 +95,7 @@ class LeaderboardPage(Page):
         if self._overview is not None and self._overview.round_choice is not None:
             if self._overview.round_choice != self._round:
                 self._forget()
-            self._empty("ranking …")
+            self._show_progress("ranking …")
             self._round = self._overview.round_choice
             self._rank(self._round)
 
@@ -113,21 +113,23 @@ class LeaderboardPage(Page):
         try:
             answer = run_command(
                 ["bundle", "rank", str(_FOLDER), "--round", round_name],
-                on_progress=lambda line: self.call_later(self._empty, line),
+                on_progress=lambda line: self.call_later(self._show_progress, line),
                 answer_codes=(0, 1),  # 1 if no bundle is ranked
             )
         except HarnessError as error:
-            self.call_later(self._empty, str(error))
+            self.call_later(self._forget, str(error))
             return
         if answer is not None and not worker.is_cancelled:
             self.call_later(self._show_entries, answer)
 
-    def _empty(self, reason: str) -> None:
-        self.show_nothing("")
-        self.query_one("#entry-list", Panel).show_empty(reason)
+    def _show_progress(self, words: str) -> None:
+        if self._entries:
+            self.query_one("#entry-list", Panel).set_title(f"Leaderboard · {words}")
+        else:
+            self.show_nothing(words)
 
     def _show_entries(self, answer: dict[str, Any]) -> None:
-        self._empty("")
+        self.show_nothing("")
         self._answer = answer
         title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}"
         self.query_one("#entry-list", Panel).set_title(title)
@@ -167,8 +169,8 @@ class LeaderboardPage(Page):
         """Draw the curve of a bundle, and that of the leader."""
         leader = next(iter(self._entries.values()), None)
         shown = (row for row in (leader, entry) if row is not None and row["curve"])
-        curves = [*{row["bundle"]: (row["team"], row["curve"]) for row in shown}.values()]
-        title = " · ".join(["Recall vs. errors", *(team for team, _ in curves)])
+        curves = [*{row["bundle"]: (f"{row['place']} {row['team']}", row["curve"]) for row in shown}.values()]
+        title = " · ".join(["Recall vs. errors", *(label for label, _ in curves)])
         self.query_one("#entry-curve", Panel).set_title(title)
         self.query_one(PlotView).show(plot_of_curves(curves, self._answer["error_cap"]) if curves else "no curve")
 

@@ -218,7 +218,7 @@ class RunsPage(RunListPage):
             return
         columns, rows, matches = list_rows(list(self._runs.values()), overview.unreadable, state)
         if self._runs and not rows:
-            rows = [Row(HEADING, [NO_MATCH if state.query else _NO_RUNS], spans=True)]
+            columns, rows = (), [Row(HEADING, [NO_MATCH if state.query else _NO_RUNS], spans=True)]
         is_first = not self._runs and not overview.unreadable
         table, place = self.table, self.query_one("#first-run-place")
         if is_first != bool(place.display) or table.display is is_first:

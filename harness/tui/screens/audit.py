@@ -96,7 +96,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         panel = self.query_one("#progress", Panel)
         panel.set_title(f"Progress{warnings}")
         is_done = snapshot.summary.status is Status.FINISHED and not warnings
-        panel.show_empty(f"{pluralize(snapshot.summary.guesses, 'row')} written" if is_done else "")
+        self.query_one(AuditBody).set_absent("progress", is_absent=is_done)
         self.query_one("#bars").display = not snapshot.summary.status.is_over
         if snapshot.findings and snapshot.findings is not self._findings:
             self._findings = snapshot.findings

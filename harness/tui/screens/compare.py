@@ -16,8 +16,9 @@ from textual.worker import get_current_worker
 
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import Comparison, compare_runs
+from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import temporary_folder
+from harness.core.files import write_atomically
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.axes import ClockAxis, axis_up_to
@@ -185,9 +186,11 @@ class CompareScreen(PanelScreen):
         """Show the difference of the sources in the editor."""
         if event.key == SOURCE:
             try:
-                with temporary_folder("harness-diff-") as folder:
-                    (folder / "sources.diff").write_text("\n".join(source_diff(*self._folders)), encoding="utf-8")
-                    open_in_editor(self.app, folder / "sources.diff")
+                # Some editors read the file after they have returned.
+                file = paths.state_home() / "reports" / "sources.diff"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(file, "\n".join(source_diff(*self._folders)))
+                open_in_editor(self.app, file)
             except (HarnessError, OSError) as error:
                 self.notify(str(error), severity="error")
 

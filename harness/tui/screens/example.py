@@ -20,6 +20,7 @@ from textual.worker import get_current_worker
 from harness.analysis.candidates import VERDICTS, Candidate, Example, RightGuess, load_example, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
+from harness.core.examples import rows_with
 from harness.core.text import pluralize, sanitize, shorten
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
@@ -139,6 +140,7 @@ class ExampleScreen(Screen[None]):
     def _go_to(self, id_: int) -> None:
         self._example_id = id_
         self._show_which()
+        self._show_others(id_, "")
         self._load(id_)
 
     def _show_which(self, words: str = "") -> None:
@@ -159,11 +161,12 @@ class ExampleScreen(Screen[None]):
         # The application reads all runs, and this screen does not import it.
         words = others_in_words(runs, getattr(getattr(self.app, "overview", None), "runs", ()))
         if not worker.is_cancelled:
-            self.call_later(self._show_others, words)
+            self.call_later(self._show_others, id_, words)
 
-    def _show_others(self, words: str) -> None:
-        self.query_one("#others", Static).update(Content(sanitize(words)))
-        self.query_one("#others").display = bool(words)
+    def _show_others(self, id_: int, words: str) -> None:
+        if id_ == self._example_id:
+            self.query_one("#others", Static).update(Content(sanitize(words)))
+            self.query_one("#others").display = bool(words)
 
     def _show(self, id_: int, runs: tuple[ExampleInRun, ...], fault: str = "") -> None:
         if id_ != self._example_id:
@@ -292,12 +295,14 @@ def others_in_words(shown: Sequence[ExampleInRun], runs: Iterable[RunSummary]) -
         if run.status.is_over and run.known_recall is not None and run.attack not in attacks and not run.is_control
         if (run.round, run.is_partial) == (first.spec.round.name, first.spec.is_partial)
     }
-    rows, verdicts = first.example.training_rows, list[str]()
+    facts, verdicts = list[str](), list[str]()
+    with contextlib.suppress(HarnessError):  # a round may name files that are not here
+        if first.example.answer is not None and (rows := rows_with(first.example.answer, first.spec.round)):
+            facts = [f"answer in {pluralize(rows, 'training row')} of the round"]
     for attack, folder in sorted(best.items()):
         with contextlib.suppress(HarnessError):
-            solves = right_guess_of(folder, load_example(folder, first.example.id)).counts
-            verdicts.append(f"{attack} {VERDICTS[solves]}")
-    facts = [] if rows is None else [f"answer in {pluralize(rows, 'training row')}"]
+            if (example := load_example(folder, first.example.id)).candidates:
+                verdicts.append(f"{attack} {VERDICTS[right_guess_of(folder, example).counts]}")
     return " · ".join([*facts, *([f"other attacks: {', '.join(verdicts)}"] if verdicts else [])])
 
 

@@ -90,6 +90,11 @@ class FormScreen(Screen[str | None]):
         """True until there are fields: what is typed ahead waits for them."""
         return self._phase is Phase.LOADING
 
+    @property
+    def is_running_command(self) -> bool:
+        """True from the start until the form shows how its command ended."""
+        return self._phase in (Phase.RUNNING, Phase.CANCELLING)
+
     @abstractmethod
     def heading(self) -> Content:
         """Return the object that the command works on."""
@@ -333,9 +338,8 @@ class FormScreen(Screen[str | None]):
     def enter(self, phase: Phase) -> None:
         """Show what the phase allows."""
         self._phase = phase
-        is_running = phase in (Phase.RUNNING, Phase.CANCELLING)
-        self.set_class(is_running or phase is Phase.EDITING, "-form")
-        self.query_one(FormFields).disabled = is_running
+        self.set_class(self.is_running_command or phase is Phase.EDITING, "-form")
+        self.query_one(FormFields).disabled = self.is_running_command
         self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
         self.refresh_bindings()
 

@@ -44,7 +44,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
 
     CSS_PATH = "keys.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1", "dismiss(None)", "Back", tooltip="Close the list of keys"),
+        Binding("escape,question_mark,f1,ctrl+p", "dismiss(None)", "Back", tooltip="Close the list of keys"),
     ]
 
     def __init__(self, screen: Screen[object], named: Sequence[KeyEntry] = (), *, is_palette: bool) -> None:

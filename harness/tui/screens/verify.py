@@ -24,7 +24,6 @@ class VerifyScreen(FormScreen):
         "that it runs in: your own, or wheels of a directory. You may leave the page while it runs."
     )
     TAB = "Leaderboard"
-    LABEL = "Verify"
 
     def __init__(self, bundle: Path, *, round_name: str, seconds: float | None) -> None:
         """seconds: that the run of the team took."""

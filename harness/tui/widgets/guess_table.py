@@ -73,11 +73,6 @@ class GuessTable(Panel):
         """The rows."""
         return self.query_one(ListTable)
 
-    @property
-    def is_searching(self) -> bool:
-        """True while the search field or its results are shown."""
-        return bool(self.query_one("#search").display)
-
     def set_source(self, feed: RunFeed, text: TokenText) -> None:
         """Set the run to search and the decoder of its tokens."""
         self._feed, self._text = feed, text
@@ -135,7 +130,7 @@ class GuessTable(Panel):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Escape to the screen if there is no search to close."""
-        return action != "close_search" or self.is_searching
+        return action != "close_search" or self.query_one("#search").display
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -165,7 +160,7 @@ class GuessTable(Panel):
             self.call_later(self._use_results, query, lines)
 
     def _use_results(self, query: str, lines: Sequence[GuessLine]) -> None:
-        if self.is_searching:
+        if self.query_one("#search").display:
             self._results, self._asked = lines, query[:30]
             self._query = "" if parse_example_id(query) is not None else query.strip('"')
             self._rows.clear()
@@ -185,9 +180,8 @@ class GuessTable(Panel):
     def _set_title(self, words: str = "") -> None:
         if not words and self._newest:
             shown, count = len(self._newest[self._verdict]), self._counts[self._verdict]
-            right = (
-                "" if self._feed is None or self._feed.answers is None else f" · {self._counts[Verdict.RIGHT]:,} right"
-            )
+            is_blind = self._feed is None or self._feed.answers is None
+            right = "" if is_blind else f" · {self._counts[Verdict.RIGHT]:,} right"
             words = f"{self._counts[Verdict.ALL]:,}{right}{f' · newest {shown:,}' if shown < count else ''}"
         switch = [
             Content.styled(

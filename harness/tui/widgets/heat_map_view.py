@@ -17,7 +17,7 @@ from harness.core.arrays import Floats, Ints
 from harness.core.text import format_bound, pluralize, sanitize, shorten_middle
 
 _SHADES = "·░▒▓█"
-_LABEL_SHARE, _MAX_LABEL = 4, 28
+_LABEL_SHARE, _MAX_LABEL = 3, 40
 _MAX_LINES = 8
 """Lines of one row, in a panel that fills the screen."""
 _FEW_ROWS, _LINES = 3, 3

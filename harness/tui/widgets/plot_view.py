@@ -82,7 +82,11 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
     if snapshot.loaded < 1 and not figures.guessed:
         return "reading …"
     if not figures.guessed:
-        return "No guesses." if summary.status.is_over else f"No guesses yet. {sanitize(summary.step)}".rstrip()
+        return (
+            "No guesses."
+            if summary.status.is_over
+            else ": ".join(filter(None, ("No guesses yet", sanitize(summary.step))))
+        )
     if kind is RunPlot.TIME:
         return plot_over_time(snapshot.recall) if len(snapshot.recall.at) > 1 else "Not measured yet."
     if figures.errors is None or figures.recall is None:

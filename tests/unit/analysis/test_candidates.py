@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.analysis.candidates import load_example, right_guess_of
@@ -32,26 +31,6 @@ def test_candidates_of_a_blind_round_have_no_verdict(home: Path) -> None:
     example = load_example(run.folder, 0)
     assert example.answer is None and [c.is_right for c in example.candidates] == [None]
     assert json_value(example.as_json())["candidates"][0]["score"] == "Infinity"
-
-
-def test_training_rows_with_the_answer_are_counted(home: Path) -> None:
-    run = recorded_run(home)
-    assert load_example(run.folder, 2).training_rows == 0
-    answers = np.load(run.folder.attack_spec().round.answer_file)
-    prefixes, suffixes = np.zeros_like(answers), np.roll(answers, 1, axis=0)
-    # At the end of two rows, twice in one, and in the middle of one.
-    suffixes[5] = answers[2]
-    prefixes[6] = suffixes[6] = answers[2]
-    prefixes[7, 1:], suffixes[7, 0] = answers[2, :-1], answers[2, -1]
-    files = {}
-    for part, rows in (("prefix", prefixes), ("suffix", suffixes)):
-        files[f"train_{part}_file"] = str(home / f"train_{part}.npy")
-        np.save(files[f"train_{part}_file"], rows)
-    change_spec(run.folder, round=files)
-    in_order = [load_example(run.folder, id_).training_rows for id_ in (2, 3)]
-    assert in_order == [4, 1]
-    Path(files["train_suffix_file"]).unlink()
-    assert load_example(run.folder, 2).training_rows is None
 
 
 def test_an_example_without_a_guess_has_no_candidates(home: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.core import examples
 from harness.core.errors import HarnessError
-from harness.core.examples import Training, exact_rows, overlap
+from harness.core.examples import Training, exact_rows, overlap, rows_with
 from harness.core.rounds import load_round
 from harness.core.windows import cluster_ids, stitched
 from tests.tools.data import DATA, SATML, require_data
@@ -128,6 +128,14 @@ def test_overlap_of_a_blind_round_omits_correctness(tmp_path):
 def test_a_round_without_training_rows_has_no_overlap(tmp_path):
     with pytest.raises(HarnessError, match="no training rows"):
         overlap(small_round(tmp_path, training=False))
+
+
+def test_training_rows_with_a_suffix_are_counted_wherever_it_begins(tmp_path):
+    round_ = small_round(tmp_path)
+    np.save(tmp_path / "tp.npy", tokens([8, 8], [7, 8], [3, 4], [8, 3], [4, 3]))
+    np.save(tmp_path / "ts.npy", tokens([3, 4], [8, 8], [3, 4], [4, 8], [3, 3]))
+    assert [rows_with(suffix, round_) for suffix in tokens([3, 4], [8, 8], [4, 4], [3, 3])] == [3, 2, 0, 1]
+    assert rows_with(tokens([3, 4])[0], small_round(tmp_path, training=False)) is None
 
 
 @pytest.mark.slow

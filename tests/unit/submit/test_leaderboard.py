@@ -220,7 +220,7 @@ def test_each_number_has_a_csv_cell_of_its_own(tmp_path: Path) -> None:
                 cell = next(cells)
                 assert not isinstance(value, int | float) or isinstance(value, bool) or float(cell) == value
         assert next(cells, None) is None and None not in row
-        assert entry.curve is None or max(entry.curve["recall"]) >= (entry.recall_at_cap or 0.0)
+        assert entry.curve is None or entry.curve.recall.max() >= (entry.recall_at_cap or 0.0)
         assert row["recall_interval_low"] <= row["recall_at_cap"] <= row["recall_interval_high"]
 
 

@@ -39,7 +39,7 @@ async def crashing_run(folder: Path) -> AsyncIterator[tuple[Pilot[None], RunFold
     run.event("phase", phase="running")
     app = HarnessApp()
     async with app.run_test() as pilot:
-        await until(pilot, lambda: run.folder.id in app._running_ids)
+        await until(pilot, lambda: run.folder.id in app.running_ids)
         run.event("phase", phase="crashed")
         yield pilot, run.folder
 

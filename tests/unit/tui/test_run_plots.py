@@ -67,11 +67,11 @@ def test_a_blind_round_has_guesses_over_time_instead_of_recall(home: Path) -> No
 
 @pytest.mark.parametrize("kind", RunPlot)
 def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: RunPlot) -> None:
-    assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet.", "Not measured yet."}
+    assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet", "Not measured yet."}
 
 
 def test_a_run_without_guesses_says_what_it_waits_for_and_one_that_is_over_what_is_read(home: Path) -> None:
     snapshot = snapshot_of(home, guesses=0)
     waits = replace(snapshot, summary=replace(snapshot.summary, step="loading the model, 0:06"))
-    assert plot_of(RunPlot.ERRORS, waits, None) == "No guesses yet. loading the model, 0:06"
+    assert plot_of(RunPlot.ERRORS, waits, None) == "No guesses yet: loading the model, 0:06"
     assert plot_of(RunPlot.ERRORS, replace(snapshot, loaded=0.5), None) == "reading …"
