@@ -249,12 +249,11 @@ class HarnessApp(OrderedKeysApp):
         self.push_screen(ThemeDialog("Theme", dict.fromkeys(sorted(self.available_themes), ""), before), choose)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable keys above a dialog, letters and digits above a form, and the digit of the page with the focus."""
+        """Disable all keys but help in a dialog or a form, and the digit of the page that has the focus."""
         if action in ("keys", "choose_round", "notifications", "go_to_page"):
-            is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", False)
+            is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", isinstance(self.screen, ModalScreen))
             is_here = isinstance(self.screen, MainScreen) and self.screen.is_at(str(*parameters))
-            is_above = isinstance(self.screen, ModalScreen) and action != "keys"
-            return not (is_above or is_typed or is_here)
+            return not (is_typed or is_here)
         return super().check_action(action, parameters)
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:

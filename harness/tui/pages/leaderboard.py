@@ -163,10 +163,6 @@ class LeaderboardPage(Page):
             panel.set_title(entry["bundle"])
             checks = [(f"{_SIGNS[check['holds']]} {check['name']}", check["sentence"]) for check in entry["checks"]]
             self.query_one(Facts).show([*_facts(entry), ("", ""), *checks])
-        self._draw(entry)
-
-    def _draw(self, entry: dict[str, Any] | None) -> None:
-        """Draw the curve of a bundle, and that of the leader."""
         leader = next(iter(self._entries.values()), None)
         shown = (row for row in (leader, entry) if row is not None and row["curve"])
         curves = [*{row["bundle"]: (f"{row['place']} {row['team']}", row["curve"]) for row in shown}.values()]

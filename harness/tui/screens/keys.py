@@ -125,9 +125,4 @@ def entries_of(screen: Screen[object]) -> list[KeyEntry]:
 
 def _help_of(screen: Screen[object]) -> str:
     """Return the help of the focused widget, or of what contains it."""
-    node: DOMNode | None = screen.focused or screen
-    while node is not None:
-        if node.HELP:
-            return node.HELP
-        node = node.parent
-    return ""
+    return next((node.HELP for node in (screen.focused or screen).ancestors_with_self if node.HELP), "")
