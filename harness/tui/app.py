@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen
 
@@ -208,8 +209,11 @@ class HarnessApp(OrderedKeysApp):
         from harness.tui.screens.keys import KeysScreen
 
         named = self._named_entries() if is_palette else []
-        run = if_answered(lambda choice: self.call_later(self.run_action, *choice))
-        self.push_screen(KeysScreen(self.screen, named, is_palette=is_palette), run)
+
+        def run(choice: tuple[str, DOMNode]) -> None:
+            self.call_later(self.run_action, *choice)
+
+        self.push_screen(KeysScreen(self.screen, named, is_palette=is_palette), if_answered(run))
 
     def _named_entries(self) -> "list[KeyEntry]":
         """Return an entry for each run, attack and round, which the palette finds by name."""

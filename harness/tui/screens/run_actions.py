@@ -242,8 +242,11 @@ class RunActions(Widget):
         """Ask for a text, which may be empty, and use it in a thread."""
         from harness.tui.screens.dialogs import NameDialog
 
+        def use_answer(answer: str) -> None:
+            self._do(partial(use, answer))
+
         dialog = NameDialog(sanitize(label), text, check=check, may_be_empty=True)
-        self.app.push_screen(dialog, if_answered(lambda answer: self._do(partial(use, answer))))
+        self.app.push_screen(dialog, if_answered(use_answer))
 
     @work(thread=True, group="verbs")
     def _do(self, work: Callable[[], str | None]) -> None:
