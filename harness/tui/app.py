@@ -255,9 +255,9 @@ class HarnessApp(OrderedKeysApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable all keys but help in a dialog or a form, and the digit of the page that has the focus."""
         if action in ("keys", "choose_round", "notifications", "go_to_page"):
-            is_typed = action != "keys" and getattr(self.screen, "TAKES_LETTERS", isinstance(self.screen, ModalScreen))
+            is_taken = action != "keys" and getattr(self.screen, "TAKES_LETTERS", isinstance(self.screen, ModalScreen))
             is_here = isinstance(self.screen, MainScreen) and self.screen.is_at(str(*parameters))
-            return not (is_typed or is_here)
+            return not (is_taken or is_here)
         return super().check_action(action, parameters)
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:

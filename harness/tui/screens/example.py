@@ -286,22 +286,22 @@ def texts_of(run: ExampleInRun) -> Content:
 def others_in_words(shown: Sequence[ExampleInRun], runs: Iterable[RunSummary]) -> str:
     """Return how many training rows contain the answer, and which other attacks solve the example with their best run.
 
-    An attack whose best run did not attack the example, or cannot be read, is left out.
+    Runs of other targets do not count. An attack whose best run did not attack the example is left out.
     """
-    first, attacks = shown[0], {run.spec.attack.name for run in shown}
+    first, spec, attacks = shown[0].example, shown[0].spec, {run.spec.attack.name for run in shown}
     best = {
         run.attack: RunFolder.of(run.id)
         for run in sorted(runs, key=lambda run: run.known_recall or 0.0)
         if run.status.is_over and run.known_recall is not None and run.attack not in attacks and not run.is_control
-        if (run.round, run.is_partial) == (first.spec.round.name, first.spec.is_partial)
+        if (run.round, run.target, run.is_partial) == (spec.round.name, spec.target_name, spec.is_partial)
     }
     facts, verdicts = list[str](), list[str]()
     with contextlib.suppress(HarnessError):  # a round may name files that are not here
-        if first.example.answer is not None and (rows := rows_with(first.example.answer, first.spec.round)):
+        if first.answer is not None and (rows := rows_with(first.answer, spec.round)):
             facts = [f"answer in {pluralize(rows, 'training row')} of the round"]
     for attack, folder in sorted(best.items()):
         with contextlib.suppress(HarnessError):
-            if (example := load_example(folder, first.example.id)).candidates:
+            if (example := load_example(folder, first.id)).candidates:
                 verdicts.append(f"{attack} {VERDICTS[right_guess_of(folder, example).counts]}")
     return " · ".join([*facts, *([f"other attacks: {', '.join(verdicts)}"] if verdicts else [])])
 
