@@ -238,8 +238,8 @@ class HarnessApp(OrderedKeysApp):
     def action_notifications(self) -> None:
         from harness.tui.screens.dialogs import ChoiceDialog
 
-        newest_first = dict(reversed(self._notified.items()))
-        self.push_screen(ChoiceDialog("Notifications", newest_first or {"none": ""}))
+        # The newest one first.
+        self.push_screen(ChoiceDialog("Notifications", dict(reversed(self._notified.items())) or {"none": ""}))
 
     def action_change_theme(self) -> None:
         from harness.tui.screens.dialogs import ThemeDialog

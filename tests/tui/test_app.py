@@ -297,3 +297,11 @@ def test_the_screen_does_not_import_torch_or_plotting() -> None:
         "assert not heavy, heavy"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_the_keys_of_a_dialog_are_shown(pilot: Pilot[None]) -> None:
+    await press(pilot, "b", then=RoundDialog)
+    screen = await press(pilot, "f1", then=KeysScreen)
+    assert "The lists show this round" in screen_text(pilot.app)
+    await pilot.press("f1")
+    await until(pilot, lambda: pilot.app.screen is not screen and isinstance(pilot.app.screen, RoundDialog))

@@ -27,7 +27,11 @@ class Dialog(ModalScreen[ResultT]):
 
     CSS_PATH = "dialogs.tcss"
     HELP = "Enter confirms; Escape cancels."
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", tooltip="Cancel")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
+        # The keys of the application do not reach a dialog.
+        Binding("question_mark,f1", "app.keys(False)", "Help", tooltip="Show the keys of this dialog"),
+    ]
 
     def show_problem(self, text: str) -> None:
         """Show in `#problem` why the input cannot be used; nothing for an empty text."""
@@ -113,8 +117,7 @@ class ChoiceDialog(Dialog[str | None]):
         box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
         self.query_one(ListTable).styles.height = min(len(self._choices) + 1, 8)
         self.show(self._choices)
-        if self._current in self._choices:
-            self.query_one(ListTable).move_to(self._current)
+        self.query_one(ListTable).move_to(self._current)
 
     def show(self, choices: Mapping[str, str]) -> None:
         """List these choices."""

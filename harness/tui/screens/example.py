@@ -267,8 +267,7 @@ class ExampleScreen(Screen[None]):
     def action_copy_answer(self) -> None:
         if self._runs_shown:
             run = self._runs_shown[0]
-            answer = "" if run.answer is None else run.text.text(run.answer)
-            self.app.copy_to_clipboard(run.text.text(run.example.prefix.tolist()) + answer)
+            self.app.copy_to_clipboard(run.text.text([*run.example.prefix.tolist(), *(run.answer or [])]))
             self.notify("Copied prefix and answer.")
 
 
