@@ -73,15 +73,15 @@ def run_subcommand(
         except KeyboardInterrupt:
             _interrupt(process)
             raise
-        # An interpreter that is interrupted while it starts may end with code 1.
-        is_interrupted = process.returncode in _INTERRUPTED_CODES or _lines(stderr)[-1] == "KeyboardInterrupt"
-        if interrupted_at is not None and is_interrupted:
-            return None
         try:
             stdout.seek(0)
             answer = json.loads(stdout.read())
         except ValueError:
             answer = None
+        # An interpreter that is interrupted while it imports may end with any exception, such as a RuntimeError.
+        has_said_nothing = answer is None and not any(line.startswith(_ERRORS) for line in _lines(stderr))
+        if interrupted_at is not None and (process.returncode in _INTERRUPTED_CODES or has_said_nothing):
+            return None
         if process.returncode not in answer_codes or (process.returncode and not isinstance(answer, dict)):
             raise HarnessError(
                 _last_error(stderr)
