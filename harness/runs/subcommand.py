@@ -79,8 +79,9 @@ def run_subcommand(
         except ValueError:
             answer = None
         # An interpreter that is interrupted while it imports may end with any exception, such as a RuntimeError.
-        has_said_nothing = answer is None and not any(line.startswith(_ERRORS) for line in _lines(stderr))
-        if interrupted_at is not None and (process.returncode in _INTERRUPTED_CODES or has_said_nothing):
+        has_no_error = answer is None and not any(line.startswith(_ERRORS) for line in _lines(stderr))
+        is_interrupted = process.returncode in _INTERRUPTED_CODES or (process.returncode == 1 and has_no_error)
+        if interrupted_at is not None and is_interrupted:
             return None
         if process.returncode not in answer_codes or (process.returncode and not isinstance(answer, dict)):
             raise HarnessError(

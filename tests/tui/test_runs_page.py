@@ -200,3 +200,11 @@ async def test_it_is_readable_in_any_theme_without_colours(theme: str, monkeypat
         pilot.app.theme = theme
         await until(pilot, lambda: "finished" in screen_text(pilot.app) and "✓ aaaa" in screen_text(pilot.app))
         assert "▌" in screen_text(pilot.app)
+
+
+async def test_a_click_on_the_titles_of_a_list_without_a_match_does_nothing(pilot: Pilot[None]) -> None:
+    await listed(pilot, CRASHED, DRAWS)
+    await press(pilot, "slash", *"nomatch", "enter", then=lambda: "Nothing matches" in screen_text(pilot.app))
+    for x in range(0, 60, 6):
+        await pilot.click("#runs", offset=(x, 0))
+    await press(pilot, "o", "right", "left", "escape", then=lambda: DRAWS in runs(pilot).keys)

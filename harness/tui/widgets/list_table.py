@@ -251,7 +251,7 @@ class ListTable(ScrollView, can_focus=True):
         """
         x, y = event.get_content_offset_capture(self)
         if y == 0:
-            number = self._layout.column_at(x - 1)
+            number = self._layout.column_at(x - 1) if self._columns else None
             if number is not None and self._columns[number].sort_key:
                 self.post_message(self.TitleClicked(self, self._columns[number].sort_key))
             elif number is not None and self._sorts:

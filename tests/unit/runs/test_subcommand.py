@@ -36,6 +36,12 @@ def test_an_interrupt_that_becomes_any_exception_is_no_failure(
     assert cancelled(then, tmp_path, monkeypatch) is None
 
 
+def test_a_cancelled_command_that_is_killed_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A run that it has started may go on.
+    with pytest.raises(HarnessError, match="exit code -11"):
+        cancelled("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", tmp_path, monkeypatch)
+
+
 def test_an_error_of_a_cancelled_command_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HarnessError, match="the disk is full"):
         cancelled("sys.exit('harness: the disk is full')", tmp_path, monkeypatch)
