@@ -22,6 +22,7 @@ except ImportError:
     # The file harness/__init__.py is that of another distribution, or was removed with it.
     sys.exit(f"harness: {clash_sentence() or 'harness/__init__.py is damaged. Install it again from the clone.'}")
 from harness.cli import output
+from harness.cli.interrupts import is_interrupt
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup, TyperUsageError, usage_sentence
 from harness.core.errors import HarnessError, UsageError, missing_path
@@ -180,6 +181,8 @@ def _exit_code() -> int | str | None:
     except Exception as error:
         if output.is_debug:
             raise
+        if not isinstance(error, HarnessError) and is_interrupt(error):
+            return 130
         if isinstance(error, ModuleNotFoundError) and error.name is not None and (extra := extra_of(error.name)):
             error = missing_extra(error.name, extra, "this command")
         if isinstance(error, FileNotFoundError) and error.filename is not None:

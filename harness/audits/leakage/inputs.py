@@ -9,24 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.audits import sources
 from harness.audits.leakage.pairs import LeakageParams, Pairs, cut_at
 from harness.audits.leakage.rows import measured_pairs, read_measurements
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, StoredAudit, Subject
 from harness.audits.probabilities import DataSet
 from harness.audits.shared_tokenizer import SharedTokenizer
-from harness.audits.sources import (
-    CorpusFiles,
-    Source,
-    field_option,
-    line_ends_option,
-    load_answered_examples,
-    named_source,
-    round_option,
-    source_files,
-    source_name,
-    target_option,
-)
+from harness.audits.sources import CorpusFiles, Source
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_file
@@ -64,7 +54,7 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
     tokenizer = shared_tokenizer(models)
     numbers, names = None, list[str]()
     if isinstance(source, Round):
-        name, (prefixes, suffixes) = source.name, load_answered_examples(source)
+        name, (prefixes, suffixes) = source.name, sources.load_answered_examples(source)
     else:
         name, path = source.path.name, source.path
         require_file(path, or_folder=True)
@@ -246,10 +236,10 @@ class PairSubject(Subject):
         is_argument=True,
         description="Tokens (.npz, .npy), text pairs (.jsonl, .tsv), or other texts.",
     )
-    round: str | None = round_option()
-    field: str | None = field_option()
-    keep_line_ends: bool = line_ends_option()
-    target: tuple[str, ...] = target_option()
+    round: str | None = sources.round_option()
+    field: str | None = sources.field_option()
+    keep_line_ends: bool = sources.line_ends_option()
+    target: tuple[str, ...] = sources.target_option()
     prefix_tokens: int | None = option(None, ge=1, unset="as in the input; 50 for text", description="Prefix length.")
     suffix_tokens: int | None = option(None, ge=1, unset="as in the input; 50 for text", description="Suffix length.")
     limit: int = option(10_000, ge=1, description="Maximum sequences, drawn by seed.")
@@ -332,9 +322,9 @@ class LeakageSubject(PairSubject):
         if params.endpoint is not None:
             require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
         params = params.probed(models[0], preparation.say)
-        files = source_files("pairs" if self.corpus is None else "corpus", source)
+        files = sources.source_files("pairs" if self.corpus is None else "corpus", source)
         files |= {f"run {number}": audit.path for number, audit in enumerate(audits, 1)}
-        return Reading(params, replace(pairs, data_sets=data_sets), source_name(source), files, records)
+        return Reading(params, replace(pairs, data_sets=data_sets), sources.source_name(source), files, records)
 
     def _source(self) -> Source:
         """Return the source that is named. Raises UsageError for options that do not fit together."""
@@ -343,6 +333,6 @@ class LeakageSubject(PairSubject):
             raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
         if self.corpus is not None and self.pairs is not None:
             raise UsageError(f"two sources are named: {self.pairs} and {self.corpus}. Name one of them.")
-        source = named_source(self, self.corpus or self.pairs, self.round)
+        source = sources.named_source(self, self.corpus or self.pairs, self.round)
         assert source is not None
         return source

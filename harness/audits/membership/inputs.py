@@ -7,22 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.audits import sources
 from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.membership.scores import MODEL_SCORES
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.shared_tokenizer import SharedTokenizer
-from harness.audits.sources import (
-    Source,
-    field_option,
-    line_ends_option,
-    load_answered_examples,
-    named_source,
-    round_option,
-    source_files,
-    source_name,
-    target_option,
-)
+from harness.audits.sources import Source
 from harness.core.arrays import Bools, Ints
 from harness.core.attack import Field
 from harness.core.audit import Inputs
@@ -152,7 +143,8 @@ def _read_side(
     if not side:
         reason = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(
-            f"{source_name(source)} contains no document of {params.least_tokens} tokens.{reason} Lower --least-tokens."
+            f"{sources.source_name(source)} contains no document of {params.least_tokens} tokens.{reason} "
+            "Lower --least-tokens."
         )
     return side
 
@@ -160,7 +152,7 @@ def _read_side(
 def _documents(source: Source, tokenizer: SharedTokenizer, notes: Notes) -> Iterator[tuple[str, Ints]]:
     """Yield the name and the token ids of each document."""
     if isinstance(source, Round):
-        prefixes, answers = load_answered_examples(source)
+        prefixes, answers = sources.load_answered_examples(source)
         for number, row in enumerate(np.concatenate([prefixes, answers], axis=1).astype(np.int64), 1):
             yield f"{source.name}, example {number}", row
         return
@@ -185,14 +177,14 @@ class MembershipSubject(Subject):
         is_argument=True,
         description="Documents of the training data, one per text file or JSONL row.",
     )
-    round: str | None = round_option()
+    round: str | None = sources.round_option()
     non_members: Path | None = option(
         None, metavar="CORPUS", description="Documents of the same kind that the target has not seen."
     )
-    non_members_round: str | None = round_option("Round whose examples the target has not seen.")
-    field: str | None = field_option()
-    keep_line_ends: bool = line_ends_option()
-    target: str | None = target_option("Hub id, directory or GGUF file.", None)
+    non_members_round: str | None = sources.round_option("Round whose examples the target has not seen.")
+    field: str | None = sources.field_option()
+    keep_line_ends: bool = sources.line_ends_option()
+    target: str | None = sources.target_option("Hub id, directory or GGUF file.", None)
     reference: str | None = option(
         None,
         metavar="MODEL",
@@ -204,8 +196,8 @@ class MembershipSubject(Subject):
     def read(self, params: MembershipParams, preparation: Preparation) -> Reading:
         """Read both sides. Raises HarnessError if a side cannot be read."""
         require_fields(self.field, [self.members, self.non_members])
-        inside = named_source(self, self.members, self.round)
-        outside = named_source(self, self.non_members, self.non_members_round)
+        inside = sources.named_source(self, self.members, self.round)
+        outside = sources.named_source(self, self.non_members, self.non_members_round)
         assert inside is not None and outside is not None and self.target is not None
         params = params.changed(reference=self.reference is not None)
         ids = [self.target, *([] if self.reference is None else [self.reference])]
@@ -215,5 +207,5 @@ class MembershipSubject(Subject):
             raise UsageError(f"{self.reference} is both --target and --reference. Choose two models.")
         inputs = read_documents(inside, outside, models, params, limit=self.limit, seed=preparation.seed)
         params = params.probed(models[0], preparation.say)
-        files = source_files("members", inside) | source_files("non-members", outside)
-        return Reading(params, inputs, source_name(inside), files, records)
+        files = sources.source_files("members", inside) | sources.source_files("non-members", outside)
+        return Reading(params, inputs, sources.source_name(inside), files, records)

@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from harness.audits import sources
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.sequence.comparison import shared_runs
@@ -26,18 +27,7 @@ from harness.audits.sequence.dataset import (
     paragraphs_of,
 )
 from harness.audits.sequence.words import lacks_spaces, word_spans, words_of
-from harness.audits.sources import (
-    CorpusFiles,
-    Source,
-    field_option,
-    line_ends_option,
-    load_answered_examples,
-    named_source,
-    round_option,
-    source_files,
-    source_name,
-    target_option,
-)
+from harness.audits.sources import CorpusFiles, Source
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_clusters, load_prefixes
@@ -126,7 +116,7 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
 
     Raises HarnessError for a blind round, and if the tokenizer lacks a token of the round.
     """
-    prefixes, answers = load_answered_examples(round_)
+    prefixes, answers = sources.load_answered_examples(round_)
     clusters = load_clusters(round_, answers)
     names = [f"example {row}" for row in range(len(prefixes))]
     if clusters is not None:
@@ -339,9 +329,9 @@ class SequenceSubject(Subject):
         is_argument=True,
         description="Text file, directory of text files, .jsonl, .csv, .parquet, or a saved `datasets` set.",
     )
-    round: str | None = round_option()
-    field: str | None = field_option()
-    keep_line_ends: bool = line_ends_option()
+    round: str | None = sources.round_option()
+    field: str | None = sources.field_option()
+    keep_line_ends: bool = sources.line_ends_option()
     split: str | None = option(None, unset="the only one", description="Split of a data set.")
     completions: Path | None = option(
         None,
@@ -354,8 +344,8 @@ class SequenceSubject(Subject):
         unset='permuted suffixes (never "Probably")',
         description="Text of the same kind that no target has seen.",
     )
-    control_round: str | None = round_option("Round whose examples no target has seen.")
-    target: tuple[str, ...] = target_option("Hub id, directory or GGUF file; repeatable.", unset="the round's")
+    control_round: str | None = sources.round_option("Round whose examples no target has seen.")
+    target: tuple[str, ...] = sources.target_option("Hub id, directory or GGUF file; repeatable.", unset="the round's")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
         """Read the paragraphs of both sides. Raises HarnessError if a side cannot be read."""
@@ -367,9 +357,9 @@ class SequenceSubject(Subject):
                 "and --endpoint."
             )
         require_fields(self.field, [self.corpus, self.control])
-        source = named_source(self, self.corpus or self.completions, self.round, split=self.split)
+        source = sources.named_source(self, self.corpus or self.completions, self.round, split=self.split)
         assert source is not None
-        control = named_source(self, self.control, self.control_round)
+        control = sources.named_source(self, self.control, self.control_round)
         is_served = params.endpoint is not None
         models: tuple[TargetRecord, ...] = ()
         if self.completions is None:
@@ -387,5 +377,6 @@ class SequenceSubject(Subject):
         local = [Model(record.id, record.path) for record in models if not is_served]
         notes = [*dataset.notes, *first_token_notes(local), *_form_notes(dataset, local)]
         dataset = replace(dataset, notes=notes)
-        files = source_files("completions" if self.completions else "corpus", source) | source_files("control", control)
-        return Reading(params, dataset, source_name(source), files, () if is_served else models)
+        files = sources.source_files("completions" if self.completions else "corpus", source)
+        files |= sources.source_files("control", control)
+        return Reading(params, dataset, sources.source_name(source), files, () if is_served else models)
