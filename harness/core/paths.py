@@ -74,6 +74,12 @@ def expand_home(text: str) -> Path:
         raise HarnessError(f"{shorten(text, 120)}: unknown user. Write the complete path.") from None
 
 
+def in_home(path: Path) -> str:
+    """Return the path as people write it, with `~` for the home directory, which may name its user."""
+    home = os.environ.get("HOME", "")
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
 def is_file_name(source: str, suffixes: tuple[str, ...]) -> bool:
     """Return True if `source`, which names a run or a file, is a file: it exists, or looks like a path."""
     return Path(source).exists() or "/" in source or source.endswith(suffixes)

@@ -61,8 +61,9 @@ _NOT_NEEDED = re.compile(r"@font-face \{.*?\}\s*|terminal-\d+-", re.DOTALL)
 
 def draw_screen(name: str, folder: Path) -> None:
     """Draw the screen `name` with the records in `folder`, in each of its sizes and themes."""
-    # The first screen of a new user has no runs.
-    os.environ["HARNESS_HOME"] = f"{folder}/new" if name == "first-run" else f"{folder}/state"
+    # The first screen of a new user has no runs, and names their usual place.
+    state = ".local/state/harness" if name == "first-run" else "state"
+    os.environ |= {"HOME": str(folder), "HARNESS_HOME": f"{folder}/{state}"}
     # The attacks are shown in the repository, where they are in ./attacks.
     os.chdir(ROOT if name == "attacks" else folder)
     with _live_run() if name == "run" else contextlib.nullcontext():

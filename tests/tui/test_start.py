@@ -8,7 +8,7 @@ import pytest
 from textual.widget import AwaitMount, Widget
 from textual.widgets import Input, Static
 
-from harness.core.paths import runs_home
+from harness.core.paths import in_home, runs_home
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
@@ -173,6 +173,7 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
 async def test_the_boxes_of_the_first_run_press_their_key(place: Path) -> None:
     async with open_app() as pilot:
         await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
+        assert text_of(pilot, "#place-of-runs").startswith(f"Runs are kept in {in_home(runs_home())}.")
         (box,) = [one for one in pilot.app.focused.query(Static) if one.name == "n"]  # type: ignore[union-attr]
         await pilot.click(box)
         await until(pilot, lambda: "Choose an attack for the new run" in screen_text(pilot.app))

@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Click
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.analysis.replay import ReferenceCurve, curve_of
 from harness.core.errors import HarnessError
+from harness.core.paths import in_home, runs_home
 from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -68,9 +68,6 @@ class FirstRun(Vertical, can_focus=True):
         Binding("enter", "start", "Attack the bundled model", tooltip="Start the baseline on the demo round"),
     ]
 
-    class Started(Message):
-        """The user starts the first run."""
-
     def compose(self) -> ComposeResult:
         yield Static(
             Content.assemble(
@@ -89,6 +86,8 @@ class FirstRun(Vertical, can_focus=True):
                 key, _, name = title.partition("  ")
                 text = Content.assemble((key, "bold $text-accent"), (f"  {name}\n", "bold"), words)
                 yield Static(text, name=key.partition(" ")[0])
+        place = f"Runs are kept in {in_home(runs_home())}. HARNESS_HOME or --home changes it."
+        yield Static(Content.styled(place, "$foreground 70%"), id="place-of-runs")
 
     def on_click(self, event: Click) -> None:
         """Press the key of the box that was clicked."""
@@ -96,7 +95,7 @@ class FirstRun(Vertical, can_focus=True):
             self.app.simulate_key(event.widget.name)
 
     def action_start(self) -> None:
-        self.post_message(self.Started())
+        self.query_ancestor(RunsPage).start_first_run()
 
 
 class RunListPage(Page, RunActions):
@@ -352,8 +351,8 @@ class RunsPage(RunListPage):
         self._update()
         self.app.push_screen(CompareScreen([RunFolder.of(id_) for id_ in ids]))
 
-    @on(FirstRun.Started)
-    def _start_first_run(self) -> None:
+    def start_first_run(self) -> None:
+        """Start the baseline on the demo round, and open its screen."""
         # A second start would cancel only the waiting for the first.
         if not any(worker.group == "start" and not worker.is_finished for worker in self.workers):
             self.notify("Starting the baseline on the demo round …")

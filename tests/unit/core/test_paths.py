@@ -1,6 +1,10 @@
 """Directories of the harness, and the names of models."""
 
-from harness.core.paths import model_names
+from pathlib import Path
+
+import pytest
+
+from harness.core.paths import in_home, model_names
 
 
 def test_models_are_named_without_their_directories() -> None:
@@ -11,3 +15,18 @@ def test_models_are_named_without_their_directories() -> None:
         "demo",
         "base (3)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "shown"),
+    [
+        ("/home/a", "/home/a/runs", "~/runs"),
+        ("/home/a", "/home/ab/runs", "/home/ab/runs"),
+        ("/", "/runs", "~/runs"),
+    ],
+)
+def test_paths_in_the_home_directory_do_not_name_its_user(
+    home: str, path: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert in_home(Path(path)) == shown
