@@ -43,8 +43,8 @@ class Verdict(StrEnum):
 
     ALL = "all"
     RIGHT = "right"
-    WRONG = "wrong"
     NEAR_MISS = "near miss"
+    WRONG = "wrong"
 
 
 @dataclass(frozen=True, kw_only=True)

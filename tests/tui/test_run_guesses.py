@@ -57,7 +57,7 @@ async def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded
 async def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
     async with open_run(finished) as pilot:
         await press(pilot, "shift+tab", then=lambda: guesses(pilot).row_count == 64)
-        for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
+        for words, count in (("right", 16), ("near miss", 48), ("wrong", 48)):
             await press(pilot, "m", then=lambda words=words: f"[{words}]" in title_of(pilot, "guesses"))
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
             mark = "✓" if words == "right" else "✗"
@@ -80,7 +80,7 @@ async def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) 
         assert guesses(pilot).row_count == 0
         await press(pilot, "escape", then=lambda: len(examples(pilot)) > 1)
         title = title_of(pilot, "guesses")
-        assert title == "Guesses · 64 · 16 right · [all] right wrong near miss"
+        assert title == "Guesses · 64 · 16 right · [all] right near miss wrong"
         # Three cells are those of the border.
         await pilot.click("#guesses", offset=(3 + title.index("near miss"), 0))
         await until(pilot, lambda: "[near miss]" in title_of(pilot, "guesses"))
@@ -95,7 +95,7 @@ async def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
         burst(pilot, "/", *"1", "enter")
         await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
         found = rows_of(guesses(pilot))
-        for words, mark in (("right", "✓"), ("wrong", "✗")):
+        for words, mark in (("right", "✓"), ("near miss", "✗"), ("wrong", "✗")):
             await press(pilot, "m", then=lambda words=words: f"[{words}]" in title_of(pilot, "guesses"))
             shown = {key: cells for key, cells in found.items() if cells[2].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus

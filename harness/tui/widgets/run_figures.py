@@ -59,7 +59,7 @@ class RunFigures(Horizontal):
         summary = snapshot.summary
         is_over = summary.status.is_over
         time = summary.elapsed_s if is_over else summary.eta_s
-        name = f"took · {summary.status.words}" if is_over else "to the end"
+        name = "took" if is_over else "to the end"
         value = NO_VALUE if time is None else format_duration(time)
         self.query_one("#time-figure", Figure).show(value, name, mood="none" if time is None else "")
         # At 120 columns a longer bar would cut the ETA.
