@@ -10,9 +10,9 @@ _AGAIN_SECONDS = 0.1
 
 
 def keep_interrupts() -> None:
-    """Interrupt this process again after an interrupt that Python ignored.
+    """Interrupt this process again after an interrupt, or an exit that a signal caused, that Python ignored.
 
-    Python ignores what is raised in a finalizer and in the callbacks of its import system, KeyboardInterrupt too.
+    Python ignores what is raised in a finalizer and in the callbacks of its import system.
     """
     sys.unraisablehook = _interrupt_again
 
@@ -23,7 +23,7 @@ def is_interrupt(error: Exception) -> bool:
 
 
 def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
-    if isinstance(ignored.exc_value, KeyboardInterrupt):
+    if isinstance(ignored.exc_value, KeyboardInterrupt | SystemExit):
         # Later: in the hook it would be ignored too.
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:

@@ -40,6 +40,7 @@ main()
 _ENDS = {
     "as it is": "interrupt()",
     "ignored in a finalizer": "Finalized(); time.sleep(30)",
+    "an exit that is ignored": "Finalized.__del__ = lambda self: sys.exit(143); Finalized(); time.sleep(30)",
     "replaced by an error of the exit": "with Open(): interrupt()",
     "as text of another error": "try: interrupt()\n    except KeyboardInterrupt as error: text = repr(error)\n"
     "    raise RuntimeError(text)",
