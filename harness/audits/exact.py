@@ -16,19 +16,11 @@ from torch import Tensor
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens, padded
 from harness.core.policy import Policy
+from harness.engine import shaping
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
 from harness.engine.memory import non_finite_error
-from harness.engine.shaping import (
-    Support,
-    apply_repetition_penalty,
-    keep_top_p,
-    keep_typical_p,
-    logsumexp,
-    most_likely,
-    row_blocks,
-    tempered_logsumexp,
-)
+from harness.engine.shaping import Support
 from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)
@@ -102,7 +94,7 @@ def target_logprobs(
     for penalty in {policy.repetition_penalty for policy in policies}:
         if penalty != 1:
             assert before is not None
-            distribution = _Distribution(apply_repetition_penalty(logits.scores, penalty, before))
+            distribution = _Distribution(shaping.apply_repetition_penalty(logits.scores, penalty, before))
         alike = [policy for policy in dict.fromkeys(policies) if policy.repetition_penalty == penalty]
         truncating = [
             policy for policy in alike if policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1
@@ -128,9 +120,9 @@ class _Distribution:
         """Return log sum exp of the tempered scores, [n, 1]."""
         if temperature not in self._totals:
             if temperature == 1:
-                total = (logsumexp(self.scores) if self._logits is None else self._logits.total).double()
+                total = (shaping.logsumexp(self.scores) if self._logits is None else self._logits.total).double()
             else:
-                total = tempered_logsumexp(self.scores, temperature)
+                total = shaping.tempered_logsumexp(self.scores, temperature)
             self._totals[temperature] = total.unsqueeze(1)
         return self._totals[temperature]
 
@@ -170,7 +162,7 @@ def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: 
     # One token more than top-k keeps shows that no other one is equal to the last that is kept.
     first = max(_HEADS[0], largest_k + 1)
     for count in (head for head in (first, *_HEADS[1:]) if first <= head < vocabulary):
-        values, ids = most_likely(distribution.scores, count)
+        values, ids = shaping.most_likely(distribution.scores, count)
         is_settled = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         unsettled = []
         for policy, result in waiting:
@@ -189,7 +181,7 @@ def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: 
         if policy.top_k is None and (policy.top_p == 1 or policy.typical_p == 1):
             result[rows] = _logprobs_from_vocabulary(distribution, targets[rows], policy)
         else:
-            values, ids = most_likely(distribution.scores, vocabulary)
+            values, ids = shaping.most_likely(distribution.scores, vocabulary)
             result[rows], _ = _logprobs_from_head(distribution, Support(ids, values.double()), targets[rows], policy)
     return results
 
@@ -216,15 +208,15 @@ def _logprobs_from_head(
         masses = support.logprobs.exp()
         is_settled = (masses * is_sure).sum(1) >= policy.top_p
     if policy.top_p < 1:
-        support = keep_top_p(support, policy.top_p)
+        support = shaping.keep_top_p(support, policy.top_p)
     if policy.typical_p < 1 and policy.top_k is None and policy.top_p == 1:
         entropy = distribution.entropy(policy.temperature)
         beyond = -support.logprobs[:, -1:] - entropy  # [n, 1]: a lower bound for tokens outside the head
         nearer = (-support.logprobs - entropy).abs() < beyond
         is_settled = (masses * nearer).sum(1) >= policy.typical_p
-        support = keep_typical_p(support, policy.typical_p, entropy)
+        support = shaping.keep_typical_p(support, policy.typical_p, entropy)
     elif policy.typical_p < 1:
-        support = keep_typical_p(support, policy.typical_p)
+        support = shaping.keep_typical_p(support, policy.typical_p)
     assert support.ids is not None
     is_target = (support.ids == targets.unsqueeze(1)) & ~support.logprobs.isneginf()
     # NaN is kept, because callers raise an error if the model returns NaN.
@@ -292,7 +284,7 @@ def _statistics(logits: Logits, targets: Tensor) -> Tensor:
     scores = logits.scores  # [n, vocabulary]
     total = logits.total  # [n]
     means, deviations = [], []
-    for part, part_total in zip(row_blocks(scores), row_blocks(total.unsqueeze(1)), strict=True):
+    for part, part_total in zip(shaping.row_blocks(scores), shaping.row_blocks(total.unsqueeze(1)), strict=True):
         logprobs = part - part_total
         masses = logprobs.exp()
         # The log-probability of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.

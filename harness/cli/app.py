@@ -181,8 +181,6 @@ def _exit_code() -> int | str | None:
     except Exception as error:
         if output.is_debug:
             raise
-        if not isinstance(error, HarnessError) and is_interrupt(error):
-            return 130
         if isinstance(error, ModuleNotFoundError) and error.name is not None and (extra := extra_of(error.name)):
             error = missing_extra(error.name, extra, "this command")
         if isinstance(error, FileNotFoundError) and error.filename is not None:
@@ -193,6 +191,8 @@ def _exit_code() -> int | str | None:
         elif isinstance(error, OSError) and error.errno in _NO_ROOM:
             error = HarnessError(_full_disk_sentence(error))
         is_expected = isinstance(error, HarnessError)
+        if not is_expected and is_interrupt(error):
+            return 130
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
         )

@@ -1,5 +1,6 @@
 """The directories of the harness on a machine, after the XDG base directory specification."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,9 +76,13 @@ def expand_home(text: str) -> Path:
 
 
 def in_home(path: Path) -> str:
-    """Return the path as people write it, with `~` for the home directory, which may name its user."""
-    home = os.environ.get("HOME", "")
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    """Return the path in printable characters, with `~` for the home directory, which may name its user."""
+    with contextlib.suppress(RuntimeError):  # without a home directory
+        for home in (Path.home(), Path.home().resolve()):
+            if path.is_relative_to(home):
+                path = "~" / path.relative_to(home)
+                break
+    return sanitize_name(str(path))
 
 
 def is_file_name(source: str, suffixes: tuple[str, ...]) -> bool:

@@ -17,18 +17,8 @@ from harness.core.text import format_interval, format_score, shorten
 from harness.core.times import format_duration, moment_text
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
-from harness.submit.bundle_checks import (
-    FindModel,
-    FrozenCode,
-    UnpackedBundle,
-    bundle_sha256,
-    check_code,
-    check_documents,
-    check_frozen,
-    check_models,
-    open_bundle,
-    read_submitted,
-)
+from harness.submit import bundle_checks
+from harness.submit.bundle_checks import FindModel, FrozenCode, UnpackedBundle
 from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
 from harness.submit.environment import CodeEnvironment, OtherVersionsError, create_environment
@@ -79,7 +69,7 @@ class Verification:
         self._work = work
         self._out = work / "scratch" / "out.csv"
         self._log = FindingLog()
-        self._report: dict[str, Any] = {"bundle_sha256": bundle_sha256(bundle)}
+        self._report: dict[str, Any] = {"bundle_sha256": bundle_checks.bundle_sha256(bundle)}
         self._opened: UnpackedBundle | None = None
         self._partial = ""
         self.produced: Path | None = None
@@ -96,7 +86,7 @@ class Verification:
             if not difference.is_accepted:
                 self._log.note("frozen", difference.summary)
                 return self._verdict(Outcome.OTHER_CODE, difference.summary)
-            check_frozen(opened, self._log)
+            bundle_checks.check_frozen(opened, self._log)
         except CheckFailed:
             return self._refusal()
         return self._verdict(Outcome.SAME_CODE, difference.summary)
@@ -110,21 +100,21 @@ class Verification:
         try:
             opened = self._open()
             spec = opened.spec
-            check_frozen(opened, self._log)
+            bundle_checks.check_frozen(opened, self._log)
             if opened.difference is None and inputs.round is not None and inputs.round.code_deadline is not None:
                 deadline = moment_text(inputs.round.code_deadline)
                 self._log.note("frozen", f"code was due by {deadline}, but no frozen code was given to compare with")
             if opened.manifest.kind == "submission":
-                check_documents(opened.folder, self._log)
-            rules = check_code(opened, inputs.round, self._log)
+                bundle_checks.check_documents(opened.folder, self._log)
+            rules = bundle_checks.check_code(opened, inputs.round, self._log)
             judging = load_judging_data(rules, prefixes=inputs.prefixes, answers=inputs.answers)
-            submitted = read_submitted(opened, judging, self._log)
+            submitted = bundle_checks.read_submitted(opened, judging, self._log)
             # The examples that the run left out count as unsolved: the score is that of the whole round.
             attacked = (
                 judging.prefixes if opened.manifest.run is None else judging.prefixes[: opened.manifest.run.examples]
             )
             self._partial = opened.manifest.partial_words(len(judging.prefixes))
-            models = check_models(spec, inputs.find_model, self._log)
+            models = bundle_checks.check_models(spec, inputs.find_model, self._log)
             self._require_sandbox(settings)
             environment = self._create_environment(opened, settings)
             budget = inputs.budget or (_DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget)
@@ -145,7 +135,7 @@ class Verification:
             return self._refusal()
 
     def _open(self) -> UnpackedBundle:
-        self._opened = opened = open_bundle(self._bundle, self._work, self._frozen, self._log)
+        self._opened = opened = bundle_checks.open_bundle(self._bundle, self._work, self._frozen, self._log)
         if (difference := opened.difference) is not None:
             self._report["code_changes"] = difference.changes
             self._report["patch"] = difference.patch if difference.is_accepted else None

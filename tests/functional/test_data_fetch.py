@@ -184,7 +184,7 @@ def test_a_missing_source_directory_is_refused(tmp_path):
 
 
 def harness(*arguments, data):
-    command = [sys.executable, "-c", "from harness.cli.app import main; main()", *arguments]
+    command = [sys.executable, "-c", "from harness.cli.entry import main; main()", *arguments]
     environment = {**os.environ, "HARNESS_DATA": str(data), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -8,7 +8,7 @@ import pytest
 from textual.widget import AwaitMount, Widget
 from textual.widgets import Input, Static
 
-from harness.core.paths import in_home, runs_home
+from harness.core.paths import runs_home
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
@@ -170,10 +170,19 @@ async def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch
     assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
 
 
+@pytest.mark.parametrize(("size", "is_shown"), [((120, 35), True), ((80, 24), False)])
+async def test_the_first_screen_says_where_runs_are_kept(
+    size: tuple[int, int], is_shown: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    async with open_app(size=size) as pilot:
+        await until(pilot, lambda: "SaTML 2023" in screen_text(pilot.app))
+        assert ("Runs are kept in ~/state/runs. HARNESS_HOME" in screen_text(pilot.app)) is is_shown
+
+
 async def test_the_boxes_of_the_first_run_press_their_key(place: Path) -> None:
     async with open_app() as pilot:
         await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
-        assert text_of(pilot, "#place-of-runs").startswith(f"Runs are kept in {in_home(runs_home())}.")
         (box,) = [one for one in pilot.app.focused.query(Static) if one.name == "n"]  # type: ignore[union-attr]
         await pilot.click(box)
         await until(pilot, lambda: "Choose an attack for the new run" in screen_text(pilot.app))

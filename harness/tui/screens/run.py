@@ -55,7 +55,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         Binding("right_square_bracket", "plot(1)", "Next plot", tooltip="Show the next plot", key_display="]"),
         Binding("left_square_bracket", "plot(-1)", "Last plot", False, tooltip="Show the plot before", key_display="["),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
-        Binding("m", "verdict", "All | right | near | wrong", tooltip="Show right or wrong guesses, or near misses"),
+        Binding("m", "verdict", "All | right | near | wrong", tooltip="Show right guesses, near misses, or wrong ones"),
     ]
 
     def __init__(self, folder: RunFolder) -> None:

@@ -41,7 +41,7 @@ class GuessTable(Panel):
         "The guesses as they arrive: example, score, trial, ✓ right or ✗ wrong with the number of differing tokens, "
         "the end of the prefix and the suffix. A right suffix is green. In a near miss (at most "
         f"{NEAR_MISS_TOKENS} tokens differ) the wrong tokens are coloured and underlined. m shows only right guesses, "
-        "wrong ones or near misses."
+        "near misses or wrong ones."
     )
     DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [

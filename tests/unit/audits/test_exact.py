@@ -4,11 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.audits import exact
 from harness.audits.exact import exact_logprobs, target_logprobs, token_statistics
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
+from harness.engine import shaping
 from harness.engine.loading import load_target
 from harness.engine.shaping import apply_policy
 from tests.unit.engine.conftest import configurations, load_on, save_model
@@ -115,13 +115,13 @@ def test_short_prefixes_and_models_in_one_piece_have_the_same_bound(folders, mon
 
 def test_only_unsettled_rows_use_longer_heads(device, monkeypatch):
     sorted_counts = []
-    whole = exact.most_likely
+    whole = shaping.most_likely
 
     def watched(scores, count):
         sorted_counts.append((len(scores), count))
         return whole(scores, count)
 
-    monkeypatch.setattr(exact, "most_likely", watched)
+    monkeypatch.setattr(shaping, "most_likely", watched)
     scores = torch.zeros(3, 5000, device=device)
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do

@@ -10,13 +10,16 @@ import pytest
 from tests.functional.machine import ROOT
 
 _COMMAND = """
-import os, signal, sys, time
+import os, pathlib, signal, sys, time
+from pydantic_core import SchemaError
 from harness.cli import app
-from harness.__main__ import main
+from harness.core.errors import HarnessError
+from harness.cli.entry import main
 
 class Finalized:
+    signal = signal.SIGINT
     def __del__(self):
-        interrupt()
+        interrupt(self.signal)
 
 class Open:
     def __enter__(self):
@@ -24,8 +27,8 @@ class Open:
     def __exit__(self, *_):
         raise ValueError("still open")
 
-def interrupt():
-    os.kill(os.getpid(), signal.SIGINT)
+def interrupt(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
     time.sleep(30)
 
 def load(name):
@@ -40,17 +43,21 @@ main()
 _ENDS = {
     "as it is": "interrupt()",
     "ignored in a finalizer": "Finalized(); time.sleep(30)",
-    "an exit that is ignored": "Finalized.__del__ = lambda self: sys.exit(143); Finalized(); time.sleep(30)",
     "replaced by an error of the exit": "with Open(): interrupt()",
-    "as text of another error": "try: interrupt()\n    except KeyboardInterrupt as error: text = repr(error)\n"
-    "    raise RuntimeError(text)",
+    "replaced and hidden": "try: interrupt()\n    except KeyboardInterrupt: raise ValueError('closed') from None",
+    "as text of pydantic's error": "raise SchemaError('literal: KeyboardInterrupt: ')",
 }
 
 
 def ended(then: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     """Run a command that does `then`, and ends with code 4 if that ends nothing."""
+    return run([sys.executable, "-c", _COMMAND.format(then=f"    {then}")], folder)
+
+
+def run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command of Python in `folder` and return what it printed."""
     return subprocess.run(
-        [sys.executable, "-c", _COMMAND.format(then=f"    {then}")],
+        command,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         cwd=folder,
@@ -71,7 +78,41 @@ def test_any_other_ignored_error_is_printed_and_ends_nothing(tmp_path: Path) -> 
     assert "ZeroDivisionError" in done.stderr
 
 
-def test_an_error_without_an_interrupt_is_a_failure(tmp_path: Path) -> None:
-    done = ended("raise RuntimeError('broken')", tmp_path)
+def test_an_interrupt_of_the_first_imports_is_one_too(tmp_path: Path) -> None:
+    source = """
+import builtins
+from harness.cli.entry import main
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+builtins.__import__ = interrupted
+main()
+"""
+    done = run([sys.executable, "-c", source], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_an_exit_that_is_ignored_comes_again(tmp_path: Path) -> None:
+    then = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); Finalized.signal = signal.SIGTERM; Finalized()"
+    assert ended(f"{then}; time.sleep(30)", tmp_path).returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("RuntimeError('the node said: KeyboardInterrupt')", "the node said"),
+        ("HarnessError('the run goes on.')", "the run goes on"),
+    ],
+)
+def test_an_error_is_a_failure(error: str, words: str, tmp_path: Path) -> None:
+    done = ended(f"raise {error}", tmp_path)
     assert done.returncode == 1
-    assert "broken" in done.stderr
+    assert words in done.stderr
+
+
+def test_an_error_of_the_cleaning_up_is_printed(tmp_path: Path) -> None:
+    then = "try: interrupt()\n    except KeyboardInterrupt: pathlib.Path('absent').read_text()"
+    done = ended(then, tmp_path)
+    assert done.returncode == 1
+    assert "absent" in done.stderr

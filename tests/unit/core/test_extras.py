@@ -77,7 +77,7 @@ def test_a_replaced_package_file_gives_the_name_of_the_other_distribution(tmp_pa
     for part in ("cli", "core"):
         (site / "harness" / part).symlink_to(ROOT / "harness" / part)
     done = subprocess.run(
-        [sys.executable, "-c", "from harness.cli.app import main; main()"],
+        [sys.executable, "-c", "from harness.cli.entry import main; main()"],
         env=os.environ | {"PYTHONPATH": str(site)},
         cwd=tmp_path,
         capture_output=True,

@@ -22,6 +22,8 @@ def test_models_are_named_without_their_directories() -> None:
     [
         ("/home/a", "/home/a/runs", "~/runs"),
         ("/home/a", "/home/ab/runs", "/home/ab/runs"),
+        ("/home/a", "/home/a/a\nb", "~/a\\nb"),
+        ("/home/a/", "/home/a", "~"),
         ("/", "/runs", "~/runs"),
     ],
 )
